@@ -1,0 +1,94 @@
+"""Arrays of any kind: their namespace, dtype and device, and the few operations that every room needs.
+
+Everything below works on NumPy arrays, on SciPy sparse matrices where it says so, and on the arrays of any library that
+follows the array API standard (PyTorch, JAX, CuPy, ...), without importing that library.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_namespace
+from scipy import sparse
+
+Array = Any
+"""An array of any namespace; shapes are given in the docstrings, as (rows, columns)."""
+
+
+def namespace(*arrays: Array) -> Any:
+    """The array namespace shared by ``arrays``; sparse matrices and plain numbers count as NumPy."""
+    dense = [a for a in arrays if is_array_api_obj(a) and not sparse.issparse(a)]
+    return array_namespace(*dense) if dense else np
+
+
+def is_foreign(array: Array) -> bool:
+    """Whether ``array`` belongs to an array library other than NumPy (and is not a sparse matrix or a table)."""
+    return not sparse.issparse(array) and is_array_api_obj(array) and not is_numpy_namespace(array_namespace(array))
+
+
+def is_plain(array: Array) -> bool:
+    """Whether ``array`` is a dense NumPy array."""
+    return isinstance(array, np.ndarray)
+
+
+def place(values: Array, like: Array) -> Array:
+    """``values`` (NumPy) in the namespace, on the device and in the floating dtype of ``like``."""
+    if sparse.issparse(like) or is_plain(like):
+        return np.asarray(values, dtype=like.dtype)
+    return namespace(like).asarray(np.asarray(values), dtype=like.dtype, device=device(like))
+
+
+def fetch(array: Array) -> Array:
+    """``array`` as a dense NumPy array in its own dtype, from whatever device it lives on."""
+    if sparse.issparse(array):
+        return array.toarray()
+    if is_foreign(array):
+        if hasattr(array, "detach"):  # a tensor that may sit on another device or record gradients
+            array = array.detach().cpu()
+        return np.from_dlpack(array)
+    return np.asarray(array)
+
+
+def fetch64(array: Array) -> Array:
+    """``array`` as a dense NumPy array of float64."""
+    return fetch(array).astype(np.float64, copy=False)
+
+
+def dense(array: Array) -> Array:
+    """``array`` itself, or the dense form of a sparse one."""
+    return array.toarray() if sparse.issparse(array) else array
+
+
+def unit_roundoff(array: Array) -> float:
+    """Spacing of floating-point numbers around one, in the dtype of ``array``."""
+    return float(namespace(array).finfo(array.dtype).eps)
+
+
+def squared_distances(X: Array, Z: Array) -> Array:
+    """Squared Euclidean distances between the rows of X (n, m) and Z (k, m): an array (n, k).
+
+    Uses ||x - z||^2 = ||x||^2 + ||z||^2 - 2<x, z> around the mean of Z, so that the work is one matrix product. Pairs so
+    close that this difference would lose half of its digits are computed again from x - z.
+    """
+    xp = namespace(X, Z)
+    centre = xp.mean(Z, axis=0)
+    X, Z = X - centre, Z - centre
+    norms = xp.sum(X * X, axis=1)[:, None] + xp.sum(Z * Z, axis=1)[None, :]
+    result = norms - 2 * (X @ Z.T)
+    close = xp.nonzero(result < 1e-4 * norms)
+    if close[0].shape[0]:
+        result[close] = _paired_squared_distances(X, Z, *close)
+    return xp.clip(result, min=0)
+
+
+def _paired_squared_distances(X: Array, Z: Array, rows: Array, columns: Array) -> Array:
+    """||x_r - z_c||^2 for each pair (r, c), a bounded number of pairs at a time."""
+    xp = namespace(X, Z)
+    step = max(1, 4_000_000 // X.shape[1])
+    parts = []
+    for start in range(0, rows.shape[0], step):
+        stop = start + step
+        difference = X[rows[start:stop], :] - Z[columns[start:stop], :]
+        parts.append(xp.sum(difference * difference, axis=1))
+    return xp.concat(parts)

@@ -1,0 +1,99 @@
+"""Checks shared by the estimators: rows in, clear errors out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import _get_feature_names, check_array, validate_data
+
+from bochner.arrays import Array, is_foreign, namespace
+from bochner.kernels import Kernel
+
+
+def check_rows(estimator: Any, X: Any, *, kernel: Kernel, reset: bool) -> Array:
+    """X as rows (n, m) of float32 or float64, dense, CSR or of another array library, inside the kernel's domain.
+
+    With ``reset`` the number and names of columns are learned, without it they are compared with the learned ones. Errors
+    name the column.
+    """
+    if is_foreign(X):
+        X = _check_foreign(estimator, X, reset=reset)
+    else:
+        _refuse_text(X)
+        X = validate_data(
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=False,
+        )
+    kernel.check_rows(X, names=getattr(estimator, "feature_names_in_", None))
+    return X
+
+
+def as_generator(random_state: Any) -> np.random.Generator:
+    """A random Generator from None, a whole number, a Generator (used as it is) or a legacy RandomState."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31 - 1))
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"random_state must be None, a whole number or a numpy.random.Generator, got {random_state!r}."
+        ) from None
+
+
+def _check_foreign(estimator: Any, X: Array, *, reset: bool) -> Array:
+    """What scikit-learn's validation checks, for an array that stays in its own library and on its device."""
+    xp = namespace(X)
+    name = type(estimator).__name__
+    if X.ndim != 2:
+        raise ValueError(f"X must be a table (rows, columns), got an array of {X.ndim} dimensions: reshape it first.")
+    if 0 in X.shape:
+        raise ValueError(f"X must have at least one row and one column, got shape {tuple(X.shape)}.")
+    if xp.isdtype(X.dtype, "complex floating"):
+        raise ValueError("X must hold real numbers, got complex ones.")
+    if X.dtype not in (xp.float32, xp.float64):
+        X = xp.astype(X, xp.float64)
+    if reset:
+        estimator.n_features_in_ = X.shape[1]
+    elif X.shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {X.shape[1]} features, but {name} is expecting {estimator.n_features_in_} features as input."
+        )
+    return X
+
+
+def _refuse_text(X: Any) -> None:
+    """Name the first column of text, before a conversion fails without naming it."""
+    if hasattr(X, "tocsr"):
+        return
+    values = X if hasattr(X, "dtypes") or hasattr(X, "schema") else np.asarray(X)
+    names = _get_feature_names(X) if hasattr(X, "columns") else None
+    if isinstance(values, np.ndarray):
+        if values.ndim != 2 or values.dtype.kind not in "OUS":
+            return
+        columns = [values[:, i] for i in range(values.shape[1])]
+    else:
+        columns = [np.asarray(values[column]) for column in values.columns]
+    for i, column in enumerate(columns):
+        text = next((v for v in column if isinstance(v, str | bytes) and not _is_number(v)), None)
+        if column.dtype.kind in "OUST" and text is not None:
+            label = f"column {i}" if names is None else f"column {i} ({names[i]!r})"
+            raise ValueError(
+                f"X, {label} holds text, could not convert string to float: {str(text)!r}. Encode it first, for instance "
+                "with sklearn.preprocessing.OneHotEncoder()."
+            )
+
+
+def _is_number(text: str | bytes) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+__all__ = ["as_generator", "check_array", "check_rows"]

@@ -1,0 +1,16 @@
+"""Feature maps: rows to features whose inner products approximate a kernel, and the gradient back to its parameters."""
+
+from bochner.features.base import FeatureGradient, FeatureMap
+from bochner.features.build import FeatureChoices, build_map, draw_points
+from bochner.features.fourier import FourierMap
+from bochner.features.homogeneous import HomogeneousMap
+
+__all__ = [
+    "FeatureChoices",
+    "FeatureGradient",
+    "FeatureMap",
+    "FourierMap",
+    "HomogeneousMap",
+    "build_map",
+    "draw_points",
+]

@@ -1,0 +1,60 @@
+"""The contract of a feature map: rows to features, and the gradient back to the kernel's parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol, Self
+
+from bochner.arrays import Array
+from bochner.kernels import Kernel
+
+
+@dataclass(frozen=True)
+class FeatureGradient:
+    """Gradient of <Phi(X), G> = sum(Phi(X) * G); those of several blocks of rows add up.
+
+    ``parameters`` holds the derivative in each learnable parameter of the kernel ("scale": one per column),
+    ``frequencies`` the derivative in every frequency, (inputs, frequencies), where the map has frequencies. All float64.
+    """
+
+    parameters: dict[str, Array] = field(default_factory=dict)
+    frequencies: Array | None = None
+
+    def __add__(self, other: FeatureGradient) -> FeatureGradient:
+        parameters = {name: value + other.parameters[name] for name, value in self.parameters.items()}
+        frequencies = None if self.frequencies is None else self.frequencies + other.frequencies
+        return FeatureGradient(parameters, frequencies)
+
+
+class FeatureMap(Protocol):
+    """A map from rows (n, m) to features (n, d) whose inner products approximate ``kernel``.
+
+    Maps are immutable, hold NumPy arrays until :meth:`place` moves them, and treat each row by itself: the features of a
+    table are those of its blocks of rows, stacked.
+    """
+
+    kernel: Kernel
+    n_columns: int
+
+    @property
+    def n_features(self) -> int:
+        """Number d of features."""
+
+    @property
+    def widest(self) -> int:
+        """Numbers per row of the largest temporary: what a block of rows costs in memory."""
+
+    def place(self, like: Array) -> Self:
+        """The same map with its arrays in the namespace, on the device and in the dtype of ``like``."""
+
+    def with_kernel(self, kernel: Kernel) -> Self:
+        """The same base points under another kernel of the same family (other parameters)."""
+
+    def forward(self, X: Array, out: Array | None = None) -> Array:
+        """Features (n, d) of the rows X (n, m), written to ``out`` where it is given."""
+
+    def adjoint(self, X: Array, G: Array, features: Array | None = None) -> FeatureGradient:
+        """Gradient of <Phi(X), G> for G (n, d); ``features`` = Phi(X) spares the forward map if it is at hand."""
+
+    def feature_names(self, columns: Array) -> list[str]:
+        """A name for each feature, given those of the columns."""

@@ -1,0 +1,109 @@
+"""Random Fourier features: cosines and sines of random projections (Rahimi and Recht, 2007)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from bochner.arrays import Array, fetch64, is_plain, namespace, place
+from bochner.features.base import FeatureGradient
+from bochner.features.inputs import InputMap
+from bochner.features.trigonometry import write_cos_sin
+from bochner.kernels import Kernel
+
+
+@dataclass(frozen=True)
+class FourierMap:
+    """phi(x) = f^(-1/2) [cos(g_1 . x), ..., cos(g_f . x), sin(g_1 . x), ..., sin(g_f . x)], g_j = s * h_j.
+
+    The frequencies g are the scales s times base points h that are drawn once and kept, so the features are a smooth
+    function of the scales. Pairs of cosine and sine make every feature vector a unit vector and have a lower variance than
+    random phases; with ``phases`` b (f,) the map is phi(x) = (2/f)^(1/2) [cos(g_j . x + b_j)] instead.
+    """
+
+    kernel: Kernel
+    n_columns: int
+    inputs: InputMap
+    points: Array
+    """Base points h: (width * m, f), a frequency a column."""
+    phases: Array | None = None
+
+    @property
+    def n_features(self) -> int:
+        return self.points.shape[1] * (2 if self.phases is None else 1)
+
+    @property
+    def widest(self) -> int:
+        return max(self.points.shape)
+
+    @cached_property
+    def frequencies(self) -> Array:
+        """g = s * h, (width * m, f): in the namespace and dtype of the base points."""
+        scales = np.tile(self.kernel.scales(self.n_columns), self.inputs.width)
+        return place(scales, like=self.points)[:, None] * self.points
+
+    @cached_property
+    def _half_frequencies(self) -> Array:
+        return self.frequencies * 0.5
+
+    def place(self, like: Array) -> Self:
+        phases = None if self.phases is None else place(self.phases, like)
+        return replace(self, points=place(self.points, like), phases=phases)
+
+    def with_kernel(self, kernel: Kernel) -> Self:
+        return replace(self, kernel=kernel, inputs=self.inputs.with_kernel(kernel))
+
+    def forward(self, X: Array, out: Array | None = None) -> Array:
+        rows = self.inputs(X)
+        f = self.points.shape[1]
+        weight = (1 / f) ** 0.5 if self.phases is None else (2 / f) ** 0.5
+        if not is_plain(self.points):
+            return self._forward_elsewhere(rows, weight)
+        half = rows @ self._half_frequencies
+        out = np.empty((half.shape[0], self.n_features), dtype=half.dtype) if out is None else out
+        if self.phases is None:
+            write_cos_sin(half, weight, cosine=out[:, :f], sine=out[:, f:])
+        else:
+            half += 0.5 * self.phases
+            write_cos_sin(half, weight, cosine=out)
+        return out
+
+    def _forward_elsewhere(self, rows: Array, weight: float) -> Array:
+        """The forward map in the words of the array API, for arrays other than NumPy's."""
+        xp = namespace(rows)
+        angles = rows @ self.frequencies
+        if self.phases is not None:
+            return weight * xp.cos(angles + self.phases)
+        return weight * xp.concat([xp.cos(angles), xp.sin(angles)], axis=1)
+
+    def adjoint(self, X: Array, G: Array, features: Array | None = None) -> FeatureGradient:
+        slopes = self._angle_gradient(X, G, features)
+        rows = self.inputs(X)
+        frequencies = fetch64(rows.T @ slopes)
+        by_input = np.sum(frequencies * fetch64(self.points), axis=1)
+        parameters = {"scale": by_input.reshape(self.inputs.width, self.n_columns).sum(axis=0)}
+        for name, change in self.inputs.derivatives(X).items():
+            parameters[name] = np.sum(fetch64(change.T @ slopes) * fetch64(self.frequencies))
+        return FeatureGradient(parameters, frequencies)
+
+    def _angle_gradient(self, X: Array, G: Array, features: Array | None) -> Array:
+        """Gradient of <Phi, G> in the angles g_j . x: (n, f)."""
+        if self.phases is not None:
+            quarter_turn = replace(self, phases=self.phases + np.pi / 2)  # cos(z + pi/2) = -sin z, the derivative
+            return quarter_turn.forward(X) * G
+        f = self.points.shape[1]
+        features = self.forward(X) if features is None else features
+        return features[:, :f] * G[:, f:] - features[:, f:] * G[:, :f]
+
+    def metric_gradient(self, gradient: FeatureGradient) -> Array:
+        """Gradient in a full metric A, frequencies g = A h, at A = diag(s): (width * m, width * m)."""
+        return gradient.frequencies @ fetch64(self.points).T
+
+    def feature_names(self, columns: Array) -> list[str]:
+        f = self.points.shape[1]
+        if self.phases is not None:
+            return [f"cos{j}" for j in range(f)]
+        return [f"cos{j}" for j in range(f)] + [f"sin{j}" for j in range(f)]

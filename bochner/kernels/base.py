@@ -1,0 +1,322 @@
+"""What a kernel is: a formula, a law of frequencies, an input map, and parameters that can be learned.
+
+Three kinds exist. A :class:`ProductKernel` is a product over columns of one function of ``s_i (x_i - z_i)``; a
+:class:`RadialKernel` is a function of the distance ``||s * (x - z)||``; both may look at the rows through an input map
+first. The third kind, the additive kernels of histograms, is in :mod:`bochner.kernels.homogeneous`.
+
+Shapes, everywhere: X (n, m) and Z (k, m) are rows, G (n, k) weighs the entries of the kernel matrix, a scale is one
+number or m of them. ``scale`` is a scale of *frequencies*: the larger, the narrower the kernel.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from bochner.arrays import Array, dense, fetch64, is_foreign, namespace, place, squared_distances
+
+Gradient = dict[str, Any]
+"""Derivatives by parameter name: "scale" has one entry per column even where one scale is shared."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Kernel(ABC):
+    """A positive definite kernel k(x, z) with learnable positive parameters.
+
+    Kernels are immutable: :meth:`replace` and :meth:`with_theta` return new ones. Two views of the parameters exist, the
+    constrained one (attributes such as ``scale``, all positive) and the unconstrained one (``theta``, their logarithms in
+    one vector), and :meth:`unconstrain` carries a gradient from the first to the second.
+    """
+
+    scale: float | Array = 1.0
+
+    learnable: ClassVar[tuple[str, ...]] = ("scale",)
+    """Names of the parameters that can be learned; each must be positive."""
+    geometry: ClassVar[str]
+    """How the kernel is turned into features: "product", "radial", "additive" or "exponentiated"."""
+    has_bandwidth: ClassVar[bool] = True
+    """Whether k(x, z) falls from one to zero as ``scale`` grows, so that a median heuristic makes sense."""
+
+    def __post_init__(self) -> None:
+        for name in self.learnable:
+            object.__setattr__(self, name, _positive(getattr(self, name), f"{type(self).__name__}.{name}"))
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        """Exact kernel matrix k(x, z) between the rows of X (n, m) and of Z (k, m; X itself if left out): (n, k)."""
+        X = _matrix(X, "X")
+        Z = X if Z is None else _matrix(Z, "Z")
+        if X.shape[1] != Z.shape[1]:
+            raise ValueError(f"X has {X.shape[1]} columns and Z has {Z.shape[1]}: give both the same columns.")
+        self.check_rows(X, argument="X")
+        self.check_rows(Z, argument="Z")
+        return self.exact(X, Z)
+
+    @abstractmethod
+    def exact(self, X: Array, Z: Array) -> Array:
+        """Exact kernel matrix (n, k) of checked dense rows."""
+
+    @abstractmethod
+    def exact_adjoint(self, X: Array, Z: Array, G: Array) -> Gradient:
+        """Gradient of ``sum(G * k(X, Z))`` in every learnable parameter: "scale" (m,), the others numbers."""
+
+    def transform(self, X: Array) -> Array:
+        """The input map: rows in which the kernel depends on differences only. The identity unless overridden."""
+        return X
+
+    def transform_derivatives(self, X: Array) -> dict[str, Array]:
+        """Derivative of :meth:`transform` in each of the kernel's parameters that it uses: arrays shaped like X."""
+        return {}
+
+    @property
+    def lower(self) -> float:
+        """Values below this one are outside the kernel's domain."""
+        return -np.inf
+
+    @property
+    def open_below(self) -> bool:
+        """Whether :attr:`lower` itself is outside the domain too."""
+        return False
+
+    def check_rows(self, X: Array, *, argument: str = "X", names: Array | None = None) -> None:
+        """Raise a ValueError that names the first column of X holding NaN, infinity or a value outside the domain."""
+        self.scales(X.shape[1])
+        values = X.data if hasattr(X, "tocsr") else X
+        xp = namespace(values)
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = xp.sum(values)  # NaN and infinities survive a sum: one cheap look for the usual case
+        outside = (values <= self.lower) if self.open_below else (values < self.lower)
+        if bool(xp.isfinite(total)) and not (np.isfinite(self.lower) and bool(xp.any(outside))):
+            return
+        host = fetch64(X)
+        bad = ~np.isfinite(host)
+        wrong = bad if bad.any() else (host <= self.lower if self.open_below else host < self.lower)
+        if not wrong.any():  # the sum overflowed, the values are sound
+            return
+        column = int(np.flatnonzero(wrong.any(axis=0))[0])
+        row = int(np.flatnonzero(wrong[:, column])[0])
+        label = f"column {column}" if names is None else f"column {column} ({names[column]!r})"
+        where = f"{argument}, {label}, row {row}"
+        if bad.any():
+            kind = "NaN" if np.isnan(host[row, column]) else "inf"
+            raise ValueError(
+                f"{where} holds {kind}, and {type(self).__name__} needs finite numbers: drop such rows, or fill the "
+                "gaps first, for instance with sklearn.impute.SimpleImputer()."
+            )
+        sign = ">" if self.open_below else ">="
+        raise ValueError(
+            f"Negative values in data passed to {type(self).__name__}: {where} holds {host[row, column]:g}, and the kernel "
+            f"needs values {sign} {self.lower:g}. Shift the column (X - X.min(axis=0)) or use a kernel of differences such "
+            "as 'gaussian'."
+        )
+
+    # -- parameters ---------------------------------------------------------------------------------------------------
+
+    def scales(self, n_columns: int) -> Array:
+        """The scale of each of ``n_columns`` columns: (m,), the shared one repeated."""
+        scale = np.asarray(self.scale)
+        if scale.ndim and scale.shape[0] != n_columns:
+            raise ValueError(
+                f"scale has {scale.shape[0]} entries and the rows have {n_columns} columns: give one number, or "
+                f"{n_columns} of them."
+            )
+        return np.broadcast_to(scale, (n_columns,)).astype(np.float64)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Constrained view: every learnable parameter by name, positive."""
+        return {name: getattr(self, name) for name in self.learnable}
+
+    @property
+    def theta(self) -> Array:
+        """Unconstrained view: the logarithms of all learnable parameters, in the order of ``learnable``: (p,)."""
+        return np.concatenate([np.log(np.atleast_1d(value)) for value in self.parameters.values()])
+
+    def with_theta(self, theta: Array) -> Self:
+        """The same kernel at another unconstrained point (p,)."""
+        values, start = {}, 0
+        theta = np.asarray(theta, dtype=np.float64)
+        if theta.shape != self.theta.shape:
+            raise ValueError(f"theta has shape {theta.shape}, and this kernel has {self.theta.shape[0]} parameters.")
+        for name, value in self.parameters.items():
+            size = np.size(value)
+            part = np.exp(theta[start : start + size])
+            values[name] = part if np.ndim(value) else float(part[0])
+            start += size
+        return self.replace(**values)
+
+    def unconstrain(self, gradient: Gradient) -> Array:
+        """A gradient by name (:meth:`exact_adjoint`, or a feature map's) as the gradient in :attr:`theta`: (p,)."""
+        parts = []
+        for name, value in self.parameters.items():
+            part = np.atleast_1d(np.asarray(gradient[name], dtype=np.float64))
+            if not np.ndim(value):
+                part = part.sum(keepdims=True)
+            parts.append(part * value)
+        return np.concatenate(parts)
+
+    def replace(self, **parameters: Any) -> Self:
+        """The same kernel with some parameters changed."""
+        return replace(self, **parameters)
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        return all(np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.theta.tobytes()))
+
+
+class StationaryKernel(Kernel):
+    """A kernel of differences of mapped rows, hence (Bochner) the Fourier transform of a law of frequencies."""
+
+    def slope(self, t: Array) -> Array:
+        """Derivative of :meth:`profile`. By default a fourth-order difference taken away from zero, where kinks are.
+
+        Its error is about 1e-11 for a smooth profile. Override it with the formula where there is one: that is faster,
+        and right at kinks other than zero.
+        """
+        xp = namespace(t)
+        wide = xp.astype(xp.abs(t), xp.float64)
+        step = 1e-3
+        weights = (-25 / 12, 4.0, -3.0, 4 / 3, -1 / 4)
+        result = weights[0] * self.profile(wide)
+        for k in range(1, 5):
+            result = result + weights[k] * self.profile(wide + k * step)
+        return xp.sign(t) * xp.astype(result / step, t.dtype)
+
+    @abstractmethod
+    def profile(self, t: Array) -> Array:
+        """The kernel as a function of one scaled difference or distance; one at zero, and even."""
+
+
+class ProductKernel(StationaryKernel):
+    """k(x, z) = prod_i profile(s_i (T(x)_i - T(z)_i)), T the input map; frequencies are independent by column.
+
+    A kernel of one's own needs two methods: ``quantile(u)``, the inverse distribution function of the frequencies of one
+    column, and ``profile(t)``, their characteristic function.
+    """
+
+    geometry = "product"
+
+    @abstractmethod
+    def quantile(self, u: Array) -> Array:
+        """Inverse distribution function of the law of one frequency at scale one; u (any shape) in (0, 1)."""
+
+    def exact(self, X: Array, Z: Array) -> Array:
+        X, Z = self.transform(X), self.transform(Z)
+        xp = namespace(X, Z)
+        result = xp.ones((X.shape[0], Z.shape[0]), dtype=X.dtype)
+        if is_foreign(X):
+            result = place(np.ones(result.shape), like=X)
+        for _, t in self._scaled_differences(X, Z):
+            result = result * self.profile(t)
+        return result
+
+    def exact_adjoint(self, X: Array, Z: Array, G: Array) -> Gradient:
+        K = self.exact(X, Z)
+        maps = [(self.transform_derivatives(X), self.transform_derivatives(Z))]
+        X, Z = self.transform(X), self.transform(Z)
+        xp = namespace(X, Z)
+        scales = self.scales(X.shape[1])
+        scale = np.empty(X.shape[1])
+        others = dict.fromkeys(maps[0][0], 0.0)
+        for i, t in self._scaled_differences(X, Z):
+            weight = G * self._product_without(i, K, t, X, Z) * self.slope(t)
+            scale[i] = float(xp.sum(weight * (X[:, i, None] - Z[None, :, i])))
+            for name in others:
+                dX, dZ = maps[0][0][name], maps[0][1][name]
+                others[name] += scales[i] * float(xp.sum(weight * (dX[:, i, None] - dZ[None, :, i])))
+        return {"scale": scale, **others}
+
+    def _scaled_differences(self, X: Array, Z: Array) -> Any:
+        """Pairs (i, s_i (x_i - z_i)) over the columns of mapped rows."""
+        for i, s in enumerate(self.scales(X.shape[1])):
+            yield i, float(s) * (X[:, i, None] - Z[None, :, i])
+
+    def _product_without(self, i: int, K: Array, t: Array, X: Array, Z: Array) -> Array:
+        """The product of all factors but the i-th: K over it, or factor by factor where it vanishes with a slope."""
+        xp = namespace(X, Z)
+        factor = self.profile(t)
+        zero = factor == 0
+        if not bool(xp.any(zero & (self.slope(t) != 0))):
+            return xp.where(zero, xp.zeros_like(K), K / xp.where(zero, xp.ones_like(K), factor))
+        result = xp.ones_like(K)
+        for j, other in self._scaled_differences(X, Z):
+            result = result if j == i else result * self.profile(other)
+        return result
+
+
+class RadialKernel(StationaryKernel):
+    """k(x, z) = profile(r), r = ||s * (T(x) - T(z))||; a frequency is a uniform direction times a random radius.
+
+    A kernel of one's own needs two methods: ``quantile(u, n_columns)``, the inverse distribution function of the length of
+    a frequency in that many dimensions, and ``profile(r)``.
+    """
+
+    geometry = "radial"
+
+    @abstractmethod
+    def quantile(self, u: Array, n_columns: int) -> Array:
+        """Inverse distribution function of the length of a frequency at scale one; u (any shape) in (0, 1)."""
+
+    def exact(self, X: Array, Z: Array) -> Array:
+        return self.profile(self._distances(self.transform(X), self.transform(Z)))
+
+    def exact_adjoint(self, X: Array, Z: Array, G: Array) -> Gradient:
+        X, Z = self.transform(X), self.transform(Z)
+        xp = namespace(X, Z)
+        distance = self._distances(X, Z)
+        apart = distance > 0
+        weight = G * self.slope(distance) / xp.where(apart, distance, xp.ones_like(distance))
+        weight = xp.where(apart, weight, xp.zeros_like(weight))
+        centre = xp.mean(Z, axis=0)
+        X, Z = X - centre, Z - centre
+        squares = (
+            xp.sum(weight, axis=1) @ (X * X) + xp.sum(weight, axis=0) @ (Z * Z) - 2 * xp.sum(X * (weight @ Z), axis=0)
+        )
+        return {"scale": self.scales(X.shape[1]) * fetch64(squares)}
+
+    def _distances(self, X: Array, Z: Array) -> Array:
+        scales = place(self.scales(X.shape[1]), like=X)
+        return namespace(X, Z).sqrt(squared_distances(X * scales, Z * scales))
+
+
+def _positive(value: Any, name: str) -> float | Array:
+    """A positive number, or a read-only vector of them; anything else is a ValueError that names it."""
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a positive number or a list of them, got {value!r}.") from None
+    if array.ndim > 1 or array.size == 0:
+        raise ValueError(f"{name} must be one number or one per column, got an array of shape {array.shape}.")
+    wrong = ~((array > 0) & np.isfinite(array))
+    if wrong.any():
+        where = f"entry {int(np.flatnonzero(wrong)[0])} is " if array.ndim else ""
+        raise ValueError(
+            f"{name} must be positive and finite, got {where}{np.atleast_1d(array)[np.atleast_1d(wrong)][0]:g}."
+        )
+    if array.ndim == 0:
+        return float(array)
+    array.flags.writeable = False
+    return array
+
+
+def _matrix(X: Array, name: str) -> Array:
+    """Rows as a dense floating-point matrix of their own namespace."""
+    if is_foreign(X):
+        xp = namespace(X)
+        X = X if xp.isdtype(X.dtype, "real floating") else xp.astype(X, xp.float64)
+    else:
+        X = np.asarray(dense(X))
+        if not np.issubdtype(X.dtype, np.floating) or X.dtype == np.float16:
+            try:
+                X = X.astype(np.float64)
+            except (TypeError, ValueError):
+                raise ValueError(f"{name} must hold numbers, got {X.dtype}: encode text columns first.") from None
+    if X.ndim != 2 or 0 in X.shape:
+        raise ValueError(f"{name} must be a table of at least one row and one column, got shape {tuple(X.shape)}.")
+    return X

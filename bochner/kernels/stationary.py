@@ -1,0 +1,150 @@
+"""Kernels of differences between rows: Gaussian, Laplacian, Matérn, Cauchy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from bochner.arrays import Array, fetch64, namespace, place
+from bochner.kernels.base import ProductKernel, RadialKernel
+
+
+class Gaussian(RadialKernel):
+    """k(x, z) = exp(-1/2 sum_i s_i^2 (x_i - z_i)^2). Frequencies are normal.
+
+    scikit-learn's ``gamma`` is s^2 / 2, a length scale l is 1 / s.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.kernels import Gaussian
+    >>> float(Gaussian(scale=2.0)(np.array([[0.0]]), np.array([[1.0]]))[0, 0])
+    0.1353352832366127
+    """
+
+    def quantile(self, u: Array, n_columns: int) -> Array:
+        return np.sqrt(2 * special.gammaincinv(n_columns / 2, u))  # the chi law with n_columns degrees of freedom
+
+    def profile(self, t: Array) -> Array:
+        return namespace(t).exp(-0.5 * t * t)
+
+    def slope(self, t: Array) -> Array:
+        return -t * self.profile(t)
+
+
+class Laplacian(ProductKernel):
+    """k(x, z) = exp(-sum_i s_i |x_i - z_i|). Frequencies are Cauchy, independent by column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.kernels import Laplacian
+    >>> float(Laplacian(scale=2.0)(np.array([[0.0, 0.0]]), np.array([[1.0, 0.5]]))[0, 0])
+    0.049787068367863944
+    """
+
+    def quantile(self, u: Array) -> Array:
+        return cauchy_quantile(u)
+
+    def profile(self, t: Array) -> Array:
+        xp = namespace(t)
+        return xp.exp(-xp.abs(t))
+
+    def slope(self, t: Array) -> Array:
+        return -namespace(t).sign(t) * self.profile(t)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Matern(RadialKernel):
+    """k(x, z) = 2^(1-nu) / Gamma(nu) (sqrt(2 nu) r)^nu K_nu(sqrt(2 nu) r), r = ||s * (x - z)||.
+
+    Frequencies follow a multivariate t law with 2 nu degrees of freedom. ``nu`` is how often the functions of the kernel
+    can be differentiated: 1/2 gives exp(-r), 3/2 and 5/2 have closed forms, infinity is the Gaussian kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.kernels import Matern
+    >>> float(Matern(nu=1.5)(np.zeros((1, 3)), np.ones((1, 3)))[0, 0])
+    0.19914827347145575
+    """
+
+    nu: float = 1.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.nu > 0:
+            raise ValueError(f"Matern.nu must be positive, got {self.nu!r}: 0.5, 1.5 and 2.5 are the usual choices.")
+
+    def quantile(self, u: Array, n_columns: int) -> Array:
+        if np.isinf(self.nu):
+            return Gaussian().quantile(u, n_columns)
+        return np.sqrt(n_columns * special.fdtri(n_columns, 2 * self.nu, u))  # |t|^2 / m has an F law
+
+    def profile(self, t: Array) -> Array:
+        if np.isinf(self.nu):
+            return Gaussian().profile(t)
+        x = (2 * self.nu) ** 0.5 * abs(t)
+        decay = namespace(t).exp(-x)
+        if self.nu == 0.5:
+            return decay
+        if self.nu == 1.5:
+            return (1 + x) * decay
+        if self.nu == 2.5:
+            return (1 + x + x * x / 3) * decay
+        near_zero = 1 - fetch64(x) ** 2 / (4 * (self.nu - 1)) if self.nu > 1 else np.ones(x.shape)
+        return place(_matern_term(self.nu, self.nu, fetch64(x), near_zero), like=t)
+
+    def slope(self, t: Array) -> Array:
+        if np.isinf(self.nu):
+            return Gaussian().slope(t)
+        xp = namespace(t)
+        root = (2 * self.nu) ** 0.5
+        x = root * xp.abs(t)
+        decay = xp.exp(-x)
+        if self.nu == 0.5:
+            return -xp.sign(t) * decay
+        if self.nu == 1.5:
+            return -xp.sign(t) * root * x * decay
+        if self.nu == 2.5:
+            return -xp.sign(t) * root * x * (1 + x) / 3 * decay
+        near_zero = fetch64(x) / (2 * (self.nu - 1)) if self.nu > 1 else np.zeros(x.shape)
+        return -xp.sign(t) * place(root * _matern_term(self.nu, self.nu - 1, fetch64(x), near_zero), like=t)
+
+
+class Cauchy(ProductKernel):
+    """k(x, z) = prod_i 1 / (1 + s_i^2 (x_i - z_i)^2). Frequencies follow the Laplace law, independent by column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.kernels import Cauchy
+    >>> float(Cauchy()(np.array([[0.0, 0.0]]), np.array([[1.0, 2.0]]))[0, 0])
+    0.1
+    """
+
+    def quantile(self, u: Array) -> Array:
+        return np.sign(u - 0.5) * -np.log(2 * np.minimum(u, 1 - u))
+
+    def profile(self, t: Array) -> Array:
+        return 1 / (1 + t * t)
+
+    def slope(self, t: Array) -> Array:
+        return -2 * t * self.profile(t) ** 2
+
+
+def cauchy_quantile(u: Array) -> Array:
+    """Inverse distribution function of the Cauchy law: tan(pi (u - 1/2))."""
+    return np.tan(np.pi * (u - 0.5))
+
+
+def _matern_term(nu: float, order: float, x: Array, near_zero: Array) -> Array:
+    """2^(1-nu) / Gamma(nu) x^nu K_order(x), and ``near_zero`` where that product is zero times infinity."""
+    safe = np.where(x > 0, x, 1.0)
+    bessel = special.kve(order, safe)
+    log_factor = (1 - nu) * np.log(2) - special.gammaln(nu) + nu * np.log(safe) - safe
+    with np.errstate(invalid="ignore", over="ignore"):
+        term = np.exp(log_factor) * bessel
+    return np.where((x > 0) & np.isfinite(term), term, near_zero)

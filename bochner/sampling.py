@@ -1,0 +1,59 @@
+"""Base points of random features: uniform numbers in (0, 1) and uniform directions on the sphere.
+
+Three ways to draw them. ``iid``: independent. ``qmc``: scrambled Sobol points, spread more evenly than independent ones
+yet each of them uniform. ``orthogonal``: directions at right angles to each other within blocks of m (Yu et al.,
+"Orthogonal random features", 2016); they exist for radial laws only.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import special
+
+from bochner.arrays import Array
+
+SAMPLINGS = ("iid", "orthogonal", "qmc")
+"""The ways to draw base points."""
+
+MAX_SOBOL_COLUMNS = 21_200
+
+
+def uniforms(n: int, n_columns: int, *, sampling: str, rng: np.random.Generator) -> Array:
+    """n points (n, n_columns) of the open unit cube, each of them uniform."""
+    if sampling == "qmc":
+        points = _sobol(n, n_columns, rng)
+    else:
+        points = rng.random((n, n_columns))
+    return np.clip(points, 2.0**-53, 1 - 2.0**-53)
+
+
+def directions_and_lengths(n: int, n_columns: int, *, sampling: str, rng: np.random.Generator) -> tuple[Array, Array]:
+    """n directions (n, n_columns), each uniform on the sphere, and n uniform numbers (n,) for their lengths."""
+    if sampling == "orthogonal":
+        return _orthogonal_directions(n, n_columns, rng), uniforms(n, 1, sampling="iid", rng=rng)[:, 0]
+    points = uniforms(n, n_columns + 1, sampling=sampling, rng=rng)
+    normal = special.ndtri(points[:, :-1])
+    return normal / np.linalg.norm(normal, axis=1, keepdims=True), points[:, -1]
+
+
+def _orthogonal_directions(n: int, n_columns: int, rng: np.random.Generator) -> Array:
+    """Blocks of at most n_columns orthonormal rows, each block a piece of a uniform (Haar) rotation."""
+    blocks = []
+    for start in range(0, n, n_columns):
+        size = min(n_columns, n - start)
+        q, r = np.linalg.qr(rng.standard_normal((n_columns, size)))
+        blocks.append((q * np.sign(np.diagonal(r))).T)
+    return np.concatenate(blocks)
+
+
+def _sobol(n: int, n_columns: int, rng: np.random.Generator) -> Array:
+    """The first n of a scrambled Sobol sequence."""
+    from scipy.stats import qmc  # slow to import, and needed only here
+
+    if n_columns > MAX_SOBOL_COLUMNS:
+        raise ValueError(
+            f"sampling='qmc' draws at most {MAX_SOBOL_COLUMNS} coordinates a point, and this kernel needs {n_columns}: "
+            "use sampling='iid'."
+        )
+    power = max(0, int(np.ceil(np.log2(n))))
+    return qmc.Sobol(n_columns, scramble=True, rng=rng).random_base2(power)[:n]
