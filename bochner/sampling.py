@@ -20,10 +20,7 @@ MAX_SOBOL_COLUMNS = 21_200
 
 def uniforms(n: int, n_columns: int, *, sampling: str, rng: np.random.Generator) -> Array:
     """n points (n, n_columns) of the open unit cube, each of them uniform."""
-    if sampling == "qmc":
-        points = _sobol(n, n_columns, rng)
-    else:
-        points = rng.random((n, n_columns))
+    points = _sobol(n, n_columns, rng) if sampling == "qmc" else rng.random((n, n_columns))
     return np.clip(points, 2.0**-53, 1 - 2.0**-53)
 
 

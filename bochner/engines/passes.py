@@ -20,7 +20,7 @@ def forward(feature_map: FeatureMap, X: Array) -> Array:
     """Features (n, d) of all rows of X (n, m): in the namespace and dtype of X; sparse where the map keeps sparsity."""
     placed = feature_map.place(X)
     if is_foreign(X):
-        parts = [placed.forward(X[block, :]) for block in row_blocks(X.shape[0], _device_rows(placed, X))]
+        parts = [placed.forward(X[block, :]) for block in row_blocks(X.shape[0], _device_rows(placed))]
         return parts[0] if len(parts) == 1 else namespace(X).concat(parts, axis=0)
     tile = _tile_rows(placed, X)
     blocks = row_blocks(X.shape[0], TILES_A_BLOCK * tile)
@@ -41,7 +41,7 @@ def forward(feature_map: FeatureMap, X: Array) -> Array:
 def adjoint(feature_map: FeatureMap, X: Array, G: Array) -> FeatureGradient:
     """Gradient of <Phi(X), G> for G (n, d) over all rows, summed in float64 in the order of the rows."""
     placed = feature_map.place(X)
-    rows = _device_rows(placed, X) if is_foreign(X) else TILES_A_BLOCK * _tile_rows(placed, X)
+    rows = _device_rows(placed) if is_foreign(X) else TILES_A_BLOCK * _tile_rows(placed, X)
     blocks = row_blocks(X.shape[0], rows)
 
     def gradient(block: slice) -> FeatureGradient:
@@ -58,5 +58,5 @@ def _tile_rows(feature_map: FeatureMap, X: Array) -> int:
     return max(16, TILE_BYTES // (feature_map.widest * X.dtype.itemsize))
 
 
-def _device_rows(feature_map: FeatureMap, X: Array) -> int:
+def _device_rows(feature_map: FeatureMap) -> int:
     return max(16, DEVICE_BLOCK_BYTES // (8 * feature_map.widest))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +16,7 @@ from bochner.features import FeatureChoices, build_map
 from bochner.kernels import Kernel, get_kernel
 from bochner.kernels.bandwidth import median_scale
 
-SAMPLE_ROWS = 256
+SAMPLE_ROWS = 128
 """Rows looked at by scale="median"."""
 
 
@@ -103,7 +104,7 @@ class FourierFeatures(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Array:
-        """Features (n, d) of the rows X (n, m): in the dtype and array library of X; sparse for additive kernels of sparse X."""
+        """Features (n, d) of the rows X (n, m), in their dtype and library; sparse for additive kernels of sparse X."""
         check_is_fitted(self)
         X = check_rows(self, X, kernel=self.kernel_, reset=False)
         return forward(self.feature_map_, X)
@@ -134,10 +135,8 @@ class FourierFeatures(TransformerMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.array_api_support = True
-        try:
+        with suppress(ValueError):  # an unknown kernel: fit will say so
             tags.input_tags.positive_only = get_kernel(self.kernel).lower > -np.inf
-        except ValueError:  # an unknown kernel: fit will say so
-            pass
         return tags
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _get_feature_names, check_array, validate_data
+from sklearn.utils.validation import _get_feature_names, validate_data
 
 from bochner.arrays import Array, is_foreign, namespace
 from bochner.kernels import Kernel
@@ -94,6 +94,3 @@ def _is_number(text: str | bytes) -> bool:
     except ValueError:
         return False
     return True
-
-
-__all__ = ["as_generator", "check_array", "check_rows"]

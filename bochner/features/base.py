@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from bochner.arrays import Array
-from bochner.kernels import Kernel
 
 
 @dataclass(frozen=True)
@@ -33,8 +32,13 @@ class FeatureMap(Protocol):
     table are those of its blocks of rows, stacked.
     """
 
-    kernel: Kernel
-    n_columns: int
+    @property
+    def kernel(self) -> Any:
+        """The kernel that is approximated."""
+
+    @property
+    def n_columns(self) -> int:
+        """Number m of columns of the rows."""
 
     @property
     def n_features(self) -> int:
@@ -47,7 +51,7 @@ class FeatureMap(Protocol):
     def place(self, like: Array) -> Self:
         """The same map with its arrays in the namespace, on the device and in the dtype of ``like``."""
 
-    def with_kernel(self, kernel: Kernel) -> Self:
+    def with_kernel(self, kernel: Any) -> Self:
         """The same base points under another kernel of the same family (other parameters)."""
 
     def forward(self, X: Array, out: Array | None = None) -> Array:

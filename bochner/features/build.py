@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -45,9 +46,7 @@ class FeatureChoices:
                 "form='phase' for any number."
             )
         if self.sampling not in (*SAMPLINGS, "auto"):
-            raise ValueError(
-                f"sampling must be one of {', '.join(map(repr, SAMPLINGS))} or 'auto', got {self.sampling!r}."
-            )
+            raise ValueError(f"sampling must be one of {', '.join(map(repr, SAMPLINGS))} or 'auto', got {self.sampling!r}.")
         if isinstance(self.order, bool) or not isinstance(self.order, int | np.integer) or self.order < 0:
             raise ValueError(f"order must be a whole number, zero or more, got {self.order!r}.")
 
@@ -62,13 +61,13 @@ def _stationary(kernel: Kernel, n_columns: int, choices: FeatureChoices, rng: np
     return _fourier(kernel, kernel, TransformInput(kernel), n_columns, choices, rng)
 
 
-def _exponentiated(kernel: Kernel, n_columns: int, choices: FeatureChoices, rng: np.random.Generator) -> FeatureMap:
+def _exponentiated(kernel: Any, n_columns: int, choices: FeatureChoices, rng: np.random.Generator) -> FeatureMap:
     interval = best_interval(kernel.additive, choices.order)
     inputs = HomogeneousInput(kernel.additive, choices.order, interval)
     return _fourier(kernel, Gaussian(), inputs, n_columns, choices, rng)
 
 
-def _additive(kernel: Kernel, n_columns: int, choices: FeatureChoices, rng: np.random.Generator) -> FeatureMap:
+def _additive(kernel: Any, n_columns: int, choices: FeatureChoices, _rng: np.random.Generator) -> FeatureMap:
     inputs = HomogeneousInput(kernel, choices.order, best_interval(kernel, choices.order))
     size = inputs.width * n_columns
     if choices.n_features not in (None, size):
@@ -92,7 +91,7 @@ _BUILDERS: dict[str, Callable[..., FeatureMap]] = {
 
 
 def _fourier(
-    kernel: Kernel, law: Kernel, inputs: InputMap, n_columns: int, choices: FeatureChoices, rng: np.random.Generator
+    kernel: Kernel, law: Any, inputs: InputMap, n_columns: int, choices: FeatureChoices, rng: np.random.Generator
 ) -> FourierMap:
     n_features = DEFAULT_FEATURES if choices.n_features is None else int(choices.n_features)
     n_frequencies = n_features // 2 if choices.form == "paired" else n_features
@@ -101,7 +100,7 @@ def _fourier(
     return FourierMap(kernel, n_columns, inputs, points.T.copy(), phases)
 
 
-def draw_points(law: Kernel, n: int, n_columns: int, *, sampling: str, rng: np.random.Generator) -> Array:
+def draw_points(law: Any, n: int, n_columns: int, *, sampling: str, rng: np.random.Generator) -> Array:
     """n base points h (n, n_columns) of a kernel's law at scale one.
 
     A product law is drawn coordinate by coordinate; a radial one never is (that would be another kernel), but as a

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
 
-from bochner.arrays import Array
+import numpy as np
+from scipy.optimize import brentq
+
+from bochner.arrays import Array, squared_distances
 from bochner.kernels.base import Kernel
 
 TYPICAL_VALUE = float(np.exp(-0.5))
@@ -14,34 +17,31 @@ TYPICAL_VALUE = float(np.exp(-0.5))
 def median_scale(kernel: Kernel, X: Array) -> float:
     """The shared scale at which half of the pairs of distinct rows of X (n, m) have a kernel above exp(-1/2).
 
-    For the Gaussian kernel that is one over the median distance. X is a sample of a few hundred rows, dense; kernels
-    without a bandwidth are refused.
+    For the Gaussian kernel that is one over the median distance. X is a sample of a hundred rows or so, dense; kernels
+    without a bandwidth are refused. Where all rows are equal any scale does, and the answer is one.
     """
     if not kernel.has_bandwidth:
         raise ValueError(
             f"scale='median' asks for a bandwidth, and {type(kernel).__name__} has none (its scale weighs the columns): "
             "give a number, one number per column, or leave scale out."
         )
-    upper = np.triu_indices(X.shape[0], k=1)
-    apart = (kernel.replace(scale=1e6 / (1e-300 + np.ptp(X))).exact(X, X)[upper] < 0.5) if X.size else np.zeros(0, bool)
-    pairs = tuple(index[apart] for index in upper)
+    mapped = kernel.transform(X)
+    distances = np.sqrt(squared_distances(mapped, mapped))
+    pairs = np.nonzero(np.triu(distances > 0, k=1))
     if not pairs[0].size:
         return 1.0
 
     def typical(log_scale: float) -> float:
-        return float(np.median(kernel.replace(scale=float(np.exp(log_scale))).exact(X, X)[pairs]))
+        return float(np.median(kernel.replace(scale=float(np.exp(log_scale))).exact(X, X)[pairs])) - TYPICAL_VALUE
 
-    return float(np.exp(_crossing(typical, TYPICAL_VALUE, start=-np.log(np.ptp(X)))))
+    return float(np.exp(_root(typical, start=-float(np.log(np.median(distances[pairs]))))))
 
 
-def _crossing(decreasing, value: float, start: float) -> float:
-    """Where a decreasing function of one number crosses ``value``: a bracket grown from ``start``, then bisection."""
+def _root(decreasing: Callable[[float], float], start: float) -> float:
+    """A root of a decreasing function: a bracket grown from ``start``, at most 200 steps of one either way."""
     low = high = start
-    while decreasing(low) < value:
-        low -= 2.0
-    while decreasing(high) > value:
-        high += 2.0
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if decreasing(middle) > value else (low, middle)
-    return (low + high) / 2
+    while decreasing(low) < 0 and low > start - 200:
+        low -= 1.0
+    while decreasing(high) > 0 and high < start + 200:
+        high += 1.0
+    return float(brentq(decreasing, low, high, xtol=1e-6)) if decreasing(low) > 0 > decreasing(high) else high

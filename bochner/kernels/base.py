@@ -275,9 +275,7 @@ class RadialKernel(StationaryKernel):
         weight = xp.where(apart, weight, xp.zeros_like(weight))
         centre = xp.mean(Z, axis=0)
         X, Z = X - centre, Z - centre
-        squares = (
-            xp.sum(weight, axis=1) @ (X * X) + xp.sum(weight, axis=0) @ (Z * Z) - 2 * xp.sum(X * (weight @ Z), axis=0)
-        )
+        squares = xp.sum(weight, axis=1) @ (X * X) + xp.sum(weight, axis=0) @ (Z * Z) - 2 * xp.sum(X * (weight @ Z), axis=0)
         return {"scale": self.scales(X.shape[1]) * fetch64(squares)}
 
     def _distances(self, X: Array, Z: Array) -> Array:

@@ -21,7 +21,8 @@ from bochner.kernels.base import Gradient, Kernel
 class AdditiveKernel(Kernel):
     """k(x, z) = sum_i s_i^2 pair(x_i, z_i) for values that are not negative; ``scale`` weighs the columns.
 
-    A kernel of one's own needs two methods: ``pair``, the formula for one column, and ``spectrum``, the density of its frequencies.
+    A kernel of one's own needs two methods: ``pair``, the formula for one column, and ``spectrum``, the density of its
+    frequencies.
     """
 
     geometry = "additive"
