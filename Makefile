@@ -1,0 +1,93 @@
+# Every target makes its own Python in .venv, with the versions of requirements/dev.lock.
+# All it asks of the machine is make and python3 >= 3.11; another interpreter: make PYTHON=python3.12 demo
+
+PYTHON ?= python3
+WORKERS ?= auto
+ARGS ?=
+
+VENV := .venv
+PY := $(VENV)/bin/python
+LOCK := requirements/dev.lock
+READY := $(VENV)/.ready
+# One thread of BLAS for each test process: the processes already fill the cores.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 VECLIB_MAXIMUM_THREADS=1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint figures bench lock changelog clean distclean check-python FORCE
+
+help: ## show this list
+	@echo "make TARGET, where TARGET is one of"
+	@sed -n 's/^\([a-zA-Z%-]*\):.*## \(.*\)/  \1	\2/p' Makefile | sed 's/%/NAME/' | expand -t 16
+
+demo: $(READY) ## draw every kernel beside its approximation: report/index.html
+	$(PY) examples/demo.py $(ARGS)
+
+test: $(READY) ## run the tests on all cores (ARGS="-k name" to choose)
+	$(ONE_THREAD) $(PY) -m pytest -n $(WORKERS) $(ARGS)
+
+lint: $(READY) ## ruff, mypy, codespell
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(PY) -m codespell_lib
+	$(PY) tools/changelog.py --check
+
+figures: $(READY) ## draw the figures of the documentation again
+	$(PY) docs/figures/make.py
+
+bench: $(READY) ## list the benchmarks
+	@$(PY) tools/list_benchmarks.py
+
+bench-%: $(READY) ## run benchmarks/NAME.py
+	@test -f benchmarks/$*.py || { echo "There is no benchmarks/$*.py. These exist:"; $(PY) tools/list_benchmarks.py; exit 2; } >&2
+	$(PY) benchmarks/$*.py $(ARGS)
+
+changelog: $(READY) ## move the fragments of changes/ to CHANGELOG.md
+	$(PY) tools/changelog.py
+
+lock: check-python ## write requirements/dev.lock anew from requirements/dev.in
+	@set -e; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
+	echo "Installing requirements/dev.in into a clean environment"; \
+	$(PYTHON) -m venv "$$folder/venv"; \
+	"$$folder/venv/bin/python" -m pip install --quiet --requirement requirements/dev.in; \
+	echo "# Written by \`make lock\` from dev.in. Do not edit." > "$$folder/lock"; \
+	"$$folder/venv/bin/python" -m pip freeze --all --exclude pip | sed 's/^\(torch==[^+]*\)+.*/\1/' >> "$$folder/lock"; \
+	cp "$$folder/lock" $(LOCK).new; mv $(LOCK).new $(LOCK); \
+	echo "Wrote $(LOCK)"
+
+clean: ## remove the report, caches and build leftovers
+	rm -rf report build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	find bochner tests benchmarks experiments examples tools docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+distclean: clean ## the same, and .venv
+	rm -rf $(VENV) *.egg-info
+
+check-python:
+	@command -v $(PYTHON) >/dev/null 2>&1 || { \
+	  echo "$(PYTHON) was not found. Install Python 3.11 or newer, or name one: make PYTHON=/path/to/python3 ..."; exit 1; } >&2
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Python 3.11 or newer is needed, and $(PYTHON) is $$($(PYTHON) --version 2>&1)."; \
+	  echo "Name a newer one: make PYTHON=python3.12 ..."; exit 1; } >&2
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "$(PYTHON) has no venv module. On Debian and Ubuntu: sudo apt-get install python3-venv"; exit 1; } >&2
+
+# The environment. .root holds the folder it was made for and dev.lock what was installed; both are written after the last
+# package, so that a half-built environment has neither and is made again. An unchanged lock with a new date costs nothing.
+$(VENV)/.locked: $(LOCK)
+	@if cmp -s $(LOCK) $(VENV)/dev.lock && [ "$$(cat $(VENV)/.root 2>/dev/null)" = "$(CURDIR)" ] && $(PY) -c ''; then touch $@; else \
+	  $(MAKE) --no-print-directory check-python || exit 1; \
+	  echo "Making $(VENV) from $(LOCK); this takes a minute or two, once"; \
+	  $(PYTHON) -m venv --clear $(VENV) && \
+	  $(PY) -m pip install --quiet --disable-pip-version-check --requirement $(LOCK) && \
+	  cp $(LOCK) $(VENV)/dev.lock && printf '%s' "$(CURDIR)" > $(VENV)/.root && touch $@; fi
+
+$(READY): $(VENV)/.locked pyproject.toml
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# A folder that was moved or copied, or whose interpreter is gone, gets a new environment.
+ifneq ($(shell $(PY) -c '' 2>/dev/null && cat $(VENV)/.root 2>/dev/null),$(CURDIR))
+$(VENV)/.locked: FORCE
+endif
+FORCE:
