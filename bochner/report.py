@@ -1,0 +1,239 @@
+"""Reports: one HTML page that holds its own pictures and needs nothing else.
+
+A page is plain data: :class:`Page` holds sections, a :class:`Section` holds blocks (:class:`Text`, :class:`Table`,
+:class:`Figure`). :func:`render` turns it into HTML and :func:`write` puts it on disk. Text is escaped, pictures are
+embedded, no script runs; the page adapts to narrow screens and to light and dark schemes.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+_SIGNATURES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"<?xml", "image/svg+xml"), (b"<svg", "image/svg+xml"))
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: a header and rows of cells. Cells that look like numbers, with or without a unit, are set to the right."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    caption: str = ""
+    links: bool = False
+    """Whether the first cell of each row leads to the section of that title."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture: the bytes of a PNG or SVG file, and perhaps a second one for dark screens.
+
+    ``alt`` says in words what it shows. Several figures that follow each other share a line where there is room;
+    ``small`` ones share it even on a phone.
+    """
+
+    image: bytes
+    alt: str
+    caption: str = ""
+    dark: bytes | None = None
+    small: bool = False
+
+    def __post_init__(self) -> None:
+        _kind(self.image)
+        if self.dark is not None:
+            _kind(self.dark)
+
+
+Block = Text | Table | Figure
+
+
+@dataclass(frozen=True)
+class Section:
+    """A title and blocks under it."""
+
+    title: str
+    blocks: Sequence[Block] = ()
+
+
+@dataclass(frozen=True)
+class Page:
+    """A title, an opening line, and sections."""
+
+    title: str
+    lead: str = ""
+    sections: Sequence[Section] = ()
+    footer: str = ""
+
+
+def figure_bytes(figure: Any, *, kind: str = "png", dpi: int = 160) -> bytes:
+    """A Matplotlib figure as the bytes of a PNG or SVG file with a transparent background."""
+    buffer = BytesIO()
+    figure.savefig(buffer, format=kind, dpi=dpi, transparent=True)
+    return buffer.getvalue()
+
+
+def render(page: Page) -> str:
+    """The page as HTML.
+
+    Examples
+    --------
+    >>> from bochner.report import Page, Section, Table, render
+    >>> page = Page("Errors", sections=[Section("All", [Table(["kernel", "error"], [["a < b", 0.25]])])])
+    >>> "<td>a &lt; b</td>" in render(page)
+    True
+    """
+    anchors = _anchors(page.sections)
+    contents = "".join(f'<a href="#{anchors[i]}">{escape(s.title)}</a>' for i, s in enumerate(page.sections))
+    titles = {section.title: anchors[i] for i, section in reversed(list(enumerate(page.sections)))}
+    sections = "".join(
+        f'<section id="{anchors[i]}"><h2>{escape(section.title)}</h2>{_blocks(section.blocks, titles)}</section>\n'
+        for i, section in enumerate(page.sections)
+    )
+    lead = f'<p class="lead">{escape(page.lead)}</p>' if page.lead else ""
+    navigation = f'<nav aria-label="Sections">{contents}</nav>' if len(page.sections) > 1 else ""
+    footer = f"<footer>{escape(page.footer)}</footer>" if page.footer else ""
+    return _PAGE.format(title=escape(page.title), style=_STYLE, body=f"{lead}{navigation}\n{sections}{footer}")
+
+
+def write(page: Page, path: str | os.PathLike[str]) -> Path:
+    """Write the page to ``path`` and return it; the folder is made, and no reader ever sees half a page."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(render(page))
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    return path
+
+
+def _blocks(blocks: Sequence[Block], titles: dict[str, str]) -> str:
+    parts: list[str] = []
+    for i, block in enumerate(blocks):
+        if isinstance(block, Figure):
+            first = i == 0 or not isinstance(blocks[i - 1], Figure)
+            last = i + 1 == len(blocks) or not isinstance(blocks[i + 1], Figure)
+            parts.append(('<div class="figures">' if first else "") + _figure(block) + ("</div>" if last else ""))
+        elif isinstance(block, Table):
+            parts.append(_table(block, titles))
+        else:
+            parts.append(f"<p>{escape(block.text)}</p>")
+    return "".join(parts)
+
+
+def _table(table: Table, titles: dict[str, str]) -> str:
+    def cell(value: Any, column: int) -> str:
+        text = str(value)
+        shown = escape(text).replace("_", "_<wbr>")
+        if table.links and column == 0 and text in titles:
+            shown = f'<a href="#{titles[text]}">{shown}</a>'
+        return f'<td class="number">{shown}</td>' if _NUMBER.fullmatch(text) else f"<td>{shown}</td>"
+
+    numeric = [all(_NUMBER.fullmatch(str(row[j])) for row in table.rows) for j in range(len(table.header))]
+    header = "".join(
+        f'<th scope="col"{" class=number" if numeric[j] and table.rows else ""}>{escape(name)}</th>'
+        for j, name in enumerate(table.header)
+    )
+    rows = "".join("<tr>" + "".join(cell(value, j) for j, value in enumerate(row)) + "</tr>" for row in table.rows)
+    caption = f"<caption>{escape(table.caption)}</caption>" if table.caption else ""
+    inside = f"{caption}<thead><tr>{header}</tr></thead><tbody>{rows}</tbody>"
+    return f'<div class="scroll" tabindex="0"><table>{inside}</table></div>'
+
+
+def _figure(figure: Figure) -> str:
+    image = f'<img src="{_data_address(figure.image)}" alt="{escape(figure.alt)}">'
+    if figure.dark is not None:
+        source = f'<source media="(prefers-color-scheme: dark)" srcset="{_data_address(figure.dark)}">'
+        image = f"<picture>{source}{image}</picture>"
+    caption = f"<figcaption>{escape(figure.caption)}</figcaption>" if figure.caption else ""
+    kinds = ["small"] * figure.small + ["paper"] * (figure.dark is None)
+    return f'<figure class="{" ".join(kinds)}">{image}{caption}</figure>'
+
+
+def _data_address(image: bytes) -> str:
+    return f"data:{_kind(image)};base64,{base64.b64encode(image).decode('ascii')}"
+
+
+def _kind(image: bytes) -> str:
+    for signature, kind in _SIGNATURES:
+        if image[:64].lstrip().startswith(signature):
+            return kind
+    raise ValueError(f"a figure must be the bytes of a PNG or SVG file, got bytes that begin with {image[:8]!r}.")
+
+
+def _anchors(sections: Sequence[Section]) -> list[str]:
+    """A distinct address for each section, made from its title."""
+    anchors: list[str] = []
+    for section in sections:
+        base = re.sub(r"[^a-z0-9]+", "-", section.title.lower()).strip("-") or "section"
+        anchors.append(base if base not in anchors else f"{base}-{len(anchors)}")
+    return anchors
+
+
+_NUMBER = re.compile(r"[-+\u2212]?\d[\d,. ]*(?:e[-+]?\d+)?(?:\s?(?:%|\u00d7|[mµn]?s))?|\u2013")  # 1.5e-3, 12 ms, 3 %, a dash
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body><main><h1>{title}</h1>
+{body}
+</main></body>
+</html>
+"""
+
+_STYLE = """
+:root{--paper:#fff;--ink:#1c2430;--soft:#5b6675;--line:#dfe4ea;--band:#f5f7f9;--link:#0b62b0}
+@media (prefers-color-scheme:dark){
+:root{--paper:#14181d;--ink:#e3e7ec;--soft:#9ba6b3;--line:#2d353f;--band:#1b2027;--link:#7fb8f0}}
+*{box-sizing:border-box}
+body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
+main{max-width:68rem;margin:0 auto;padding:1.5rem 1rem 3rem}
+h1{font-size:1.8rem;line-height:1.2;margin:.5rem 0}
+h2{font-size:1.25rem;margin:0 0 .5rem}
+p{max-width:46rem;margin:.5rem 0}
+.lead{font-size:1.1rem;color:var(--soft)}
+a{color:var(--link)}
+nav{display:flex;flex-wrap:wrap;gap:.3rem 1rem;margin:1rem 0;font-size:.9rem}
+section{border-top:1px solid var(--line);padding:1.4rem 0 1rem}
+.scroll{overflow-x:auto;margin:.8rem 0}
+table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.92rem;min-width:min(100%,40rem)}
+caption{text-align:left;color:var(--soft);padding:.2rem 0 .5rem}
+th,td{text-align:left;padding:.35rem .8rem;border-bottom:1px solid var(--line);white-space:nowrap}
+thead th{border-bottom-width:2px;font-weight:600}
+tbody tr:nth-child(even){background:var(--band)}
+.number{text-align:right}
+.figures{display:flex;flex-wrap:wrap;gap:1rem;margin:.8rem 0}
+figure{flex:1 1 15rem;max-width:min(100%,26rem);margin:0}
+figure.small{flex:.75 1 9.5rem;max-width:min(100%,18rem)}
+figure.paper img{background:#fff;border-radius:4px}
+img{display:block;width:100%;height:auto}
+figcaption{color:var(--soft);font-size:.85rem;text-align:center;padding-top:.3rem}
+footer{border-top:1px solid var(--line);padding-top:1rem;color:var(--soft);font-size:.85rem}
+@media (max-width:40rem){table{font-size:.85rem}th,td{padding:.3rem .45rem}th,td:first-child{white-space:normal}}
+@media print{section{break-inside:avoid}}
+"""

@@ -1,0 +1,302 @@
+"""Draw every kernel beside its approximation, on data that comes with scikit-learn: report/index.html.
+
+The page is a list of sections, each made by one of the functions in SECTIONS; a new section is a new function there.
+
+Run it with ``make demo``, or ``python examples/demo.py --output somewhere/index.html``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import sklearn
+from matplotlib.figure import Figure as Canvas
+from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
+
+import bochner
+from bochner import FourierFeatures
+from bochner.kernels import KERNELS, get_kernel
+from bochner.plots import plot_approximation, plot_convergence, plot_gram, rms_error
+from bochner.report import Figure, Page, Section, Table, Text, figure_bytes, write
+
+N_FEATURES = 1000
+SIZES = (50, 200, 800, 3200)
+ORDERS = (0, 1, 2, 3, 4, 5)
+SEEDS = (0, 1, 2)
+SHOWN_ROWS = 100
+COST_ROWS = (500, 1000, 2000, 4000, 8000, 16000)
+COST_EXACT_ROWS = 4000
+
+SENTENCES = {
+    "gaussian": "The usual choice for smooth functions: near rows are alike, far ones are not, in every direction.",
+    "laplacian": "Like the Gaussian kernel, but with a sharp peak and column by column: it suits rough functions.",
+    "matern12": "The roughest Matérn kernel: its functions are continuous but have kinks everywhere.",
+    "matern32": "Between rough and smooth: functions of this kernel can be differentiated once.",
+    "matern52": "Close to the Gaussian kernel, for functions that can be differentiated twice.",
+    "cauchy": "A bell with heavy tails in each column: far rows keep some influence.",
+    "skewed_chi2": "A kernel of ratios for histograms; the constant c tempers the ratios of small values.",
+    "skewed_intersection": "Ratios again, with a sharp peak: the skewed counterpart of histogram intersection.",
+    "chi2": "A sum over the bins of two histograms of their harmonic means; its features are not random.",
+    "intersection": "The mass that two histograms have in common; its features are not random.",
+    "jensen_shannon": "How much two histograms share in the sense of information theory; its features are not random.",
+    "exponentiated_chi2": "exp(-distance) for the chi-squared distance, a long-standing favourite for bags of visual words.",
+    "exponentiated_intersection": "A Laplacian kernel of histograms; the order of its inner map sets a floor to its error.",
+    "exponentiated_jensen_shannon": "exp(-distance) for the Jensen-Shannon distance between histograms.",
+}
+
+BOTH = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 9}
+INKS = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
+LIGHT = {**BOTH, **dict.fromkeys(INKS, "#1c2430"), "axes.prop_cycle": matplotlib.cycler(color=["#1f6fb4", "#d1601f"])}
+DARK = {**BOTH, **dict.fromkeys(INKS, "#cfd6de"), "axes.prop_cycle": matplotlib.cycler(color=["#6cb2ee", "#f0975a"])}
+
+
+def main() -> None:
+    """Make the page and say where it is."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, default=Path("report/index.html"), help="where the page goes")
+    output = parser.parse_args().output
+    start = time.perf_counter()
+    sections = [section for make in SECTIONS for section in make()]
+    page = Page(
+        title="Kernels and their features",
+        lead="Each kernel of bochner, computed exactly and through features, on data that comes with scikit-learn.",
+        sections=sections,
+        footer=(
+            f"bochner {bochner.__version__}, NumPy {np.__version__}, scikit-learn {sklearn.__version__}, "
+            f"Python {platform.python_version()}, {platform.system()} {platform.machine()}. "
+            f"Times are those of the fastest of several calls on this machine. "
+            f"Made in {time.perf_counter() - start:.0f} seconds."
+        ),
+    )
+    path = write(page, output)
+    print(f"\nThe report is ready, open it in a browser: {path.resolve().as_uri()}")
+
+
+# -- every kernel ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Study:
+    """What was measured of one kernel."""
+
+    name: str
+    transformer: FourierFeatures
+    data: str
+    n_rows: int
+    exact: Any
+    approximate: Any
+    sizes: list[int]
+    errors: list[float]
+    exact_seconds: float
+    feature_seconds: float
+
+    @property
+    def error(self) -> float:
+        return rms_error(self.exact, self.approximate)
+
+
+def kernels() -> Iterator[Section]:
+    """A summary table, then a section for each kernel."""
+    print(f"Kernels: {len(KERNELS)} of them, exact and approximate")
+    studies = []
+    for i, name in enumerate(KERNELS, start=1):
+        print(f"  [{i:2d}/{len(KERNELS)}] {name:30s}", end="", flush=True)
+        studies.append(study(name))
+        print(f" {studies[-1].transformer.feature_map_.n_features:5d} features, RMS error {studies[-1].error:.2g}")
+    header = ["kernel", "RMS error", "time, exact", "time, features", "features", "rows", "data"]
+    rows = [
+        [
+            s.name,
+            f"{s.error:.2g}",
+            f"{1e3 * s.exact_seconds:.1f} ms",
+            f"{1e3 * s.feature_seconds:.1f} ms",
+            s.transformer.feature_map_.n_features,
+            s.n_rows,
+            s.data,
+        ]
+        for s in studies
+    ]
+    yield Section(
+        "Summary",
+        [
+            Text(
+                "A kernel matrix compares every row with every other, so its cost grows with the square of the number of "
+                "rows. Features turn each row into a vector whose inner products are nearly the kernel, at a cost that "
+                "grows with the number of rows alone. The RMS error is that of all pairs of rows."
+            ),
+            Table(header, rows, links=True),
+        ],
+    )
+    for s in studies:
+        yield kernel_section(s)
+
+
+def study(name: str) -> Study:
+    """Fit, time and compare one kernel on the rows that suit it."""
+    data, X, shown = rows_for(name)
+    additive = get_kernel(name).geometry == "additive"
+    transformer = FourierFeatures(name, n_features=None if additive else N_FEATURES, random_state=0).fit(X)
+    kernel = transformer.kernel_
+    features, few = transformer.transform(X), kernel(shown)
+    sizes, errors = [], []
+    with threadpool_limits(1, user_api="blas"):  # many small problems: threads would only wait for each other
+        for choice in ORDERS if additive else SIZES:
+            options = {"order": choice} if additive else {"n_features": choice}
+            maps = [FourierFeatures(kernel, random_state=seed, **options) for seed in SEEDS[: 1 if additive else None]]
+            found = [map_.fit_transform(shown) for map_ in maps]
+            sizes.append(found[0].shape[1])
+            errors.append(float(np.mean([rms_error(few, phi @ phi.T) for phi in found])))
+    return Study(
+        name=name,
+        transformer=transformer,
+        data=data,
+        n_rows=X.shape[0],
+        exact=kernel(X),
+        approximate=features @ features.T,
+        sizes=sizes,
+        errors=errors,
+        exact_seconds=best_time(lambda: kernel(X)),
+        feature_seconds=best_time(lambda: transformer.transform(X)),
+    )
+
+
+def kernel_section(s: Study) -> Section:
+    """One kernel: both matrices, the scatter of their entries, the error against the number of features."""
+    kernel = s.transformer.kernel_
+    n = s.transformer.feature_map_.n_features
+    chosen = np.linspace(0, s.n_rows - 1, SHOWN_ROWS).astype(int)
+    exact, approximate = s.exact[np.ix_(chosen, chosen)], s.approximate[np.ix_(chosen, chosen)]
+    limits = (float(exact.min()), float(exact.max()))
+
+    def gram(values: Any) -> bytes:
+        return picture(
+            lambda ax: plot_gram(values, ax, limits=limits, colorbar=False), LIGHT, size=(1.875, 1.875), bare=True
+        )
+
+    random = kernel.geometry != "additive"
+    trend = "Error against number of features" + (" (dots: slope -1/2)" if random else "")
+
+    def slope(ax: Any) -> None:
+        plot_convergence(s.sizes, s.errors, ax, guide=random)
+
+    def dots(ax: Any) -> None:
+        plot_approximation(exact, approximate, ax)
+
+    bright = f"{limits[0]:.2g} is dark, {limits[1]:.2g} is bright"
+    return Section(
+        s.name,
+        [
+            Text(SENTENCES.get(s.name, (type(kernel).__doc__ or "").split("\n")[0])),
+            Figure(gram(exact), f"Exact {s.name} matrix", f"Exact: {bright}", small=True),
+            Figure(gram(approximate), f"Approximate {s.name} matrix", f"From {n} features, same colours", small=True),
+            *two_themes(dots, f"Approximate against exact entries, {s.name}", "Entry by entry"),
+            *two_themes(slope, f"Error against number of features, {s.name}", trend),
+        ],
+    )
+
+
+# -- cost -----------------------------------------------------------------------------------------------------------------
+
+
+def cost() -> Iterator[Section]:
+    """Time of the exact matrix and of the features against the number of rows."""
+    print("Cost against the number of rows")
+    _, digits, _ = rows_for("chi2")
+    rng = np.random.default_rng(0)
+    transformer = FourierFeatures("gaussian", n_features=N_FEATURES, random_state=0).fit(digits)
+    exact, features = [], []
+    for n in COST_ROWS:
+        X = digits[rng.integers(len(digits), size=n)]
+        features.append(best_time(lambda X=X: transformer.transform(X)))
+        if n <= COST_EXACT_ROWS:
+            exact.append(best_time(lambda X=X: transformer.kernel_(X)))
+        print(f"  {n:6d} rows")
+
+    def draw(ax: Any) -> None:
+        ax.loglog(COST_ROWS[: len(exact)], exact, marker="s", markersize=4, color="C1", label="exact matrix")
+        ax.loglog(COST_ROWS, features, marker="o", markersize=4, color="C0", label=f"{N_FEATURES} features")
+        ax.set_xlabel("rows")
+        ax.set_ylabel("seconds")
+        ax.legend(frameon=False)
+
+    yield Section(
+        "Cost",
+        [
+            Text(
+                "Time to compute the Gaussian kernel matrix of rows drawn from the digits, and time to compute their "
+                f"features. The exact matrix stops at {COST_EXACT_ROWS} rows, where it already holds "
+                f"{COST_EXACT_ROWS**2 / 1e6:.0f} million numbers."
+            ),
+            *two_themes(draw, "Seconds against rows, exact matrix and features", size=(4.6, 3.0)),
+        ],
+    )
+
+
+SECTIONS: list[Callable[[], Iterator[Section]]] = [kernels, cost]
+"""The page, from top to bottom."""
+
+
+# -- data, time, pictures -------------------------------------------------------------------------------------------------
+
+
+@cache
+def _data() -> dict[str, tuple[str, Any, Any]]:
+    """Rows by kind, sorted by class, and a few of them: a third of the digits as histograms of ink, tumours standardised."""
+    digits, label = load_digits(return_X_y=True)
+    digits = (digits / digits.sum(axis=1, keepdims=True))[np.argsort(label, kind="stable")][::3]
+    tumours, label = load_breast_cancer(return_X_y=True)
+    tumours = StandardScaler().fit_transform(tumours)[np.argsort(label, kind="stable")]
+    few = {len(X): np.linspace(0, len(X) - 1, SHOWN_ROWS).astype(int) for X in (digits, tumours)}
+    return {
+        "histograms": ("digits", digits, digits[few[len(digits)]]),
+        "measurements": ("breast cancer", tumours, tumours[few[len(tumours)]]),
+    }
+
+
+def rows_for(name: str) -> tuple[str, Any, Any]:
+    """Name of the data set, all of its rows, and a few of them, for the kernel of that name."""
+    return _data()["histograms" if np.isfinite(get_kernel(name).lower) else "measurements"]
+
+
+def best_time(function: Callable[[], object]) -> float:
+    """Seconds of the fastest of several calls: three or more, until a quarter of a second is spent."""
+    times: list[float] = []
+    while len(times) < 3 or sum(times) < 0.25:
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def two_themes(
+    draw: Callable[[Any], None], alt: str, caption: str = "", size: tuple[float, float] = (3.0, 2.5)
+) -> Iterator[Figure]:
+    """The picture for light screens and for dark ones, as one figure."""
+    yield Figure(picture(draw, LIGHT, size=size), alt, caption, dark=picture(draw, DARK, size=size))
+
+
+def picture(draw: Callable[[Any], object], theme: dict[str, Any], *, size: tuple[float, float], bare: bool = False) -> bytes:
+    """The bytes of a PNG of what ``draw`` draws; ``bare`` leaves out axes and margins."""
+    with matplotlib.rc_context(theme):
+        canvas = Canvas(figsize=size)
+        left, bottom, top = 0.72 / size[0], 0.45 / size[1], 0.25 / size[1]
+        ax = canvas.add_axes((0, 0, 1, 1) if bare else (left, bottom, 1 - left - 0.1 / size[0], 1 - bottom - top))
+        draw(ax)
+        if bare:
+            ax.set_axis_off()
+        return figure_bytes(canvas)
+
+
+if __name__ == "__main__":
+    main()
