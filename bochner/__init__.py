@@ -1,8 +1,10 @@
 """bochner: kernel machines that learn their own kernel, at a cost linear in the number of rows."""
 
 from bochner import kernels
+from bochner.estimators.classifiers import KernelClassifier
+from bochner.estimators.regressors import KernelRegressor
 from bochner.estimators.transformer import FourierFeatures
 
 __version__ = "0.1.0"
 
-__all__ = ["FourierFeatures", "__version__", "kernels"]
+__all__ = ["FourierFeatures", "KernelClassifier", "KernelRegressor", "__version__", "kernels"]

@@ -6,6 +6,7 @@ follows the array API standard (PyTorch, JAX, CuPy, ...), without importing that
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,10 @@ from scipy import sparse
 
 Array = Any
 """An array of any namespace; shapes are given in the docstrings, as (rows, columns)."""
+
+
+CLOSE = 1e-4
+"""Pairs of rows are close where ||x - z||^2 is this part of ||x||^2 + ||z||^2 or less."""
 
 
 def namespace(*arrays: Array) -> Any:
@@ -50,6 +55,16 @@ def fetch(array: Array) -> Array:
     return np.asarray(array)
 
 
+def host_view(array: Array) -> Array | None:
+    """A NumPy view of an array of another library that lies in host memory, or None where there is none to be had."""
+    if getattr(array, "requires_grad", False):
+        return None  # a gradient is being recorded: stay in the library that records it
+    try:
+        return np.from_dlpack(array)
+    except (BufferError, RuntimeError, TypeError, ValueError):  # on a device of its own
+        return None
+
+
 def fetch64(array: Array) -> Array:
     """``array`` as a dense NumPy array of float64."""
     return fetch(array).astype(np.float64, copy=False)
@@ -74,21 +89,40 @@ def squared_distances(X: Array, Z: Array) -> Array:
     xp = namespace(X, Z)
     centre = xp.mean(Z, axis=0)
     X, Z = X - centre, Z - centre
-    norms = xp.sum(X * X, axis=1)[:, None] + xp.sum(Z * Z, axis=1)[None, :]
-    result = norms - 2 * (X @ Z.T)
-    close = xp.nonzero(result < 1e-4 * norms)
-    if close[0].shape[0]:
-        result[close] = _paired_squared_distances(X, Z, *close)
+    with np.errstate(over="ignore", invalid="ignore"):  # rows beyond the square root of the largest number
+        norms = xp.sum(X * X, axis=1)[:, None] + xp.sum(Z * Z, axis=1)[None, :]
+        result = norms - 2 * (X @ Z.T)
+        again = ~(result >= CLOSE * norms) | (norms == np.inf)
+        if bool(xp.any(again)):
+            result[again] = xp.concat([xp.sum(squares, axis=1) for _, squares in _pair_squares(X, Z, again)])
     return xp.clip(result, min=0)
 
 
-def _paired_squared_distances(X: Array, Z: Array, rows: Array, columns: Array) -> Array:
-    """||x_r - z_c||^2 for each pair (r, c), a bounded number of pairs at a time."""
+def weighted_squares(W: Array, X: Array, Z: Array) -> Array:
+    """sum_rc W_rc (x_ri - z_ci)^2 for each column i of X (n, m) and Z (k, m), with W (n, k): an array (m,).
+
+    By matrix products, as in :func:`squared_distances`, and like there from x - z for pairs that are close: their weights
+    may be as large as their distance is small.
+    """
+    xp = namespace(W, X, Z)
+    centre = xp.mean(Z, axis=0)
+    X, Z = X - centre, Z - centre
+    norms = xp.sum(X * X, axis=1)[:, None] + xp.sum(Z * Z, axis=1)[None, :]
+    close = norms - 2 * (X @ Z.T) < CLOSE * norms
+    far = xp.where(close, xp.zeros_like(W), W)
+    result = xp.sum(far, axis=1) @ (X * X) + xp.sum(far, axis=0) @ (Z * Z) - 2 * xp.sum(X * (far @ Z), axis=0)
+    near = W[close]
+    for pairs, squares in _pair_squares(X, Z, close):
+        result = result + near[pairs] @ squares
+    return result
+
+
+def _pair_squares(X: Array, Z: Array, chosen: Array) -> Iterator[tuple[slice, Array]]:
+    """(x_r - z_c)^2 for the pairs (r, c) chosen by a mask (n, k): a slice of the pairs and their squares (pairs, m)."""
     xp = namespace(X, Z)
+    rows, columns = xp.nonzero(chosen)
     step = max(1, 4_000_000 // X.shape[1])
-    parts = []
     for start in range(0, rows.shape[0], step):
-        stop = start + step
-        difference = X[rows[start:stop], :] - Z[columns[start:stop], :]
-        parts.append(xp.sum(difference * difference, axis=1))
-    return xp.concat(parts)
+        pairs = slice(start, min(start + step, rows.shape[0]))
+        difference = xp.take(X, rows[pairs], axis=0) - xp.take(Z, columns[pairs], axis=0)
+        yield pairs, difference * difference

@@ -2,7 +2,7 @@
 
 Three ways to draw them. ``iid``: independent. ``qmc``: scrambled Sobol points, spread more evenly than independent ones
 yet each of them uniform. ``orthogonal``: directions at right angles to each other within blocks of m (Yu et al.,
-"Orthogonal random features", 2016); they exist for radial laws only.
+"Orthogonal random features", 2016) and stratified lengths; they exist for radial laws only.
 """
 
 from __future__ import annotations
@@ -16,18 +16,21 @@ SAMPLINGS = ("iid", "orthogonal", "qmc")
 """The ways to draw base points."""
 
 MAX_SOBOL_COLUMNS = 21_200
+SMALLEST = 2.0**-53
+"""Uniform numbers stay this far from zero and one, where quantiles are infinite."""
 
 
 def uniforms(n: int, n_columns: int, *, sampling: str, rng: np.random.Generator) -> Array:
     """n points (n, n_columns) of the open unit cube, each of them uniform."""
     points = _sobol(n, n_columns, rng) if sampling == "qmc" else rng.random((n, n_columns))
-    return np.clip(points, 2.0**-53, 1 - 2.0**-53)
+    return np.clip(points, SMALLEST, 1 - SMALLEST)
 
 
 def directions_and_lengths(n: int, n_columns: int, *, sampling: str, rng: np.random.Generator) -> tuple[Array, Array]:
     """n directions (n, n_columns), each uniform on the sphere, and n uniform numbers (n,) for their lengths."""
     if sampling == "orthogonal":
-        return _orthogonal_directions(n, n_columns, rng), uniforms(n, 1, sampling="iid", rng=rng)[:, 0]
+        strata = (rng.permutation(n) + rng.random(n)) / n  # one length in each of n equal strata, in random order
+        return _orthogonal_directions(n, n_columns, rng), np.clip(strata, SMALLEST, 1 - SMALLEST)
     points = uniforms(n, n_columns + 1, sampling=sampling, rng=rng)
     normal = special.ndtri(points[:, :-1])
     return normal / np.linalg.norm(normal, axis=1, keepdims=True), points[:, -1]
@@ -35,12 +38,11 @@ def directions_and_lengths(n: int, n_columns: int, *, sampling: str, rng: np.ran
 
 def _orthogonal_directions(n: int, n_columns: int, rng: np.random.Generator) -> Array:
     """Blocks of at most n_columns orthonormal rows, each block a piece of a uniform (Haar) rotation."""
-    blocks = []
-    for start in range(0, n, n_columns):
-        size = min(n_columns, n - start)
-        q, r = np.linalg.qr(rng.standard_normal((n_columns, size)))
-        blocks.append((q * np.sign(np.diagonal(r))).T)
-    return np.concatenate(blocks)
+    size = min(n, n_columns)
+    normal = rng.standard_normal((-(-n // size), n_columns, size))
+    q, r = np.linalg.qr(normal)
+    q = q * np.sign(np.diagonal(r, axis1=1, axis2=2))[:, None, :]
+    return q.transpose(0, 2, 1).reshape(-1, n_columns)[:n]
 
 
 def _sobol(n: int, n_columns: int, rng: np.random.Generator) -> Array:

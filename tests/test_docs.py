@@ -47,11 +47,11 @@ def python_blocks(text):
 def test_python_blocks_run_and_print_what_is_shown(page, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib").use("Agg")
     monkeypatch.chdir(tmp_path)
-    variables = {"__name__": "documentation"}
+    variables = {"__name__": "__main__"}
     for code, shown in python_blocks(page.read_text(encoding="utf-8")):
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(code, str(page), "exec"), variables)
+            exec(compile(code, str(page), "exec", dont_inherit=True), variables)
         assert words(printed.getvalue()) == words(shown)
         assert numbers(printed.getvalue()) == pytest.approx(numbers(shown), rel=0.02)  # a score may move by a row or two
 

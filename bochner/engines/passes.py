@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import functools
+import operator
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
 import numpy as np
 from scipy import sparse
 
-from bochner.arrays import Array, is_foreign, namespace
+from bochner.arrays import Array, host_view, is_foreign, namespace, place
 from bochner.engines.threads import map_blocks, row_blocks
 from bochner.features import FeatureGradient, FeatureMap
+from bochner.statistics import Moments
+
+T = TypeVar("T")
 
 TILE_BYTES = 2**20
 """Size of the temporaries of one step on the CPU: about a core's own cache."""
 TILES_A_BLOCK = 8
 DEVICE_BLOCK_BYTES = 2**28
 """Size of the temporaries of one block for arrays of other libraries, whose operations are parallel inside."""
+MOMENT_BLOCK_BYTES = 2**26
+"""Size of a block of features whose moments are taken."""
 
 
 def forward(feature_map: FeatureMap, X: Array) -> Array:
     """Features (n, d) of all rows of X (n, m): in the namespace and dtype of X; sparse where the map keeps sparsity."""
+    host = host_view(X) if is_foreign(X) else None
+    if host is not None:
+        return place(forward(feature_map, host), like=X)
     placed = feature_map.place(X)
     if is_foreign(X):
         parts = [placed.forward(X[block, :]) for block in row_blocks(X.shape[0], _device_rows(placed))]
@@ -45,13 +58,9 @@ def adjoint(feature_map: FeatureMap, X: Array, G: Array) -> FeatureGradient:
     blocks = row_blocks(X.shape[0], rows)
 
     def gradient(block: slice) -> FeatureGradient:
-        return placed.adjoint(X[block], G[block])
+        return placed.adjoint(X[block, :], G[block, :])
 
-    results = map(gradient, blocks) if is_foreign(X) else map_blocks(gradient, blocks)
-    total = next(iter_results := iter(results))
-    for part in iter_results:
-        total = total + part
-    return total
+    return sum_in_order(map(gradient, blocks) if is_foreign(X) else map_blocks(gradient, blocks))
 
 
 def _tile_rows(feature_map: FeatureMap, X: Array) -> int:
@@ -60,3 +69,42 @@ def _tile_rows(feature_map: FeatureMap, X: Array) -> int:
 
 def _device_rows(feature_map: FeatureMap) -> int:
     return max(16, DEVICE_BLOCK_BYTES // (8 * feature_map.widest))
+
+
+def predict(feature_map: FeatureMap, X: Array, coef: Array, intercept: Array) -> Array:
+    """phi(x) . coef + intercept for all rows of X (n, m), coef (d, c): (n, c); features live for one tile of rows."""
+    placed = feature_map.place(X)
+    coef, intercept = place(coef, like=X), place(intercept, like=X)
+    tile = _tile_rows(placed, X)
+    out = np.empty((X.shape[0], coef.shape[1]), dtype=X.dtype)
+
+    def write(block: slice) -> None:
+        for rows in row_blocks(block.stop - block.start, tile):
+            rows = slice(block.start + rows.start, block.start + rows.stop)
+            out[rows] = placed.forward(X[rows]) @ coef + intercept
+
+    for _ in map_blocks(write, row_blocks(X.shape[0], TILES_A_BLOCK * tile)):
+        pass
+    return out
+
+
+def moments(feature_map: FeatureMap, X: Array, targets: Array, weights: Array) -> Moments:
+    """Moments of the features of X (n, m) with targets (n, c) and weights (n,), one block of features at a time."""
+    blocks = row_blocks(X.shape[0], max(512, MOMENT_BLOCK_BYTES // (8 * feature_map.n_features)))
+    return sum_in_order(Moments.of(forward(feature_map, X[b]), targets[b], weights[b]) for b in blocks)
+
+
+def pull_back(feature_map: FeatureMap, X: Array, gradient_of: Callable[[slice, Array], Array]) -> FeatureGradient:
+    """Gradient in the map of a function of the features, given ``gradient_of(block, features)`` in a block of them."""
+    placed = feature_map.place(X)
+
+    def gradient(block: slice) -> FeatureGradient:
+        features = placed.forward(X[block])
+        return placed.adjoint(X[block], gradient_of(block, features), features=features)
+
+    return sum_in_order(map_blocks(gradient, row_blocks(X.shape[0], TILES_A_BLOCK * _tile_rows(placed, X))))
+
+
+def sum_in_order(parts: Iterable[T]) -> T:
+    """The sum of ``parts`` from first to last."""
+    return functools.reduce(operator.add, parts)

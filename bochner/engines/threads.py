@@ -28,7 +28,8 @@ def map_blocks(function: Callable[[slice], T], blocks: list[slice]) -> Iterator[
     """``function`` of every block, in order, on as many threads as BLAS may use now."""
     workers = min(_blas_threads(), len(blocks))
     if workers <= 1:
-        yield from map(function, blocks)
+        with _one_blas_thread():  # several would share out the products, and round them, in another way
+            yield from map(function, blocks)
         return
     with _one_blas_thread(), ThreadPoolExecutor(workers) as pool:
         waiting: deque[Future[T]] = deque()

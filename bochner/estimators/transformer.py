@@ -40,11 +40,12 @@ class FourierFeatures(TransformerMixin, BaseEstimator):
         (and 1 for an additive kernel).
     sampling : {"auto", "iid", "orthogonal", "qmc"}, default="auto"
         How frequencies are drawn: independent, at right angles (radial kernels only), or quasi-Monte Carlo. "auto" takes
-        orthogonal ones for radial kernels and quasi-Monte Carlo for the others.
+        orthogonal ones for radial kernels of ten columns or more, and quasi-Monte Carlo ones else.
     form : {"paired", "phase"}, default="paired"
         Pairs of cosine and sine, or cosines with random phases (twice the frequencies, a higher variance).
-    order : int, default=2
-        Order p of the homogeneous map, for the additive kernels and their exponentiated forms: 2 p + 1 values a column.
+    order : int, default=None
+        Order p of the homogeneous map, for the additive kernels and their exponentiated forms only: 2 p + 1 values a
+        column. None means 2.
     random_state : int, Generator or None, default=None
         Seed of the frequencies.
 
@@ -77,7 +78,7 @@ class FourierFeatures(TransformerMixin, BaseEstimator):
         scale: float | Array | str | None = None,
         sampling: str = "auto",
         form: str = "paired",
-        order: int = 2,
+        order: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.kernel = kernel
@@ -146,4 +147,4 @@ def _sample(X: Array, rng: np.random.Generator) -> Array:
     if n <= SAMPLE_ROWS:
         return fetch64(X)
     rows = np.sort(rng.choice(n, SAMPLE_ROWS, replace=False))
-    return np.concatenate([fetch64(X[i : i + 1]) for i in rows])
+    return np.concatenate([fetch64(X[i : i + 1, :]) for i in rows])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,9 @@ from sklearn.utils.validation import _get_feature_names, validate_data
 
 from bochner.arrays import Array, is_foreign, namespace
 from bochner.kernels import Kernel
+
+TEXT_KINDS = "OUST"
+"""Kinds of NumPy dtypes that may hold text: objects, and strings of every sort."""
 
 
 def check_rows(estimator: Any, X: Any, *, kernel: Kernel, reset: bool) -> Array:
@@ -59,6 +63,8 @@ def _check_foreign(estimator: Any, X: Array, *, reset: bool) -> Array:
         X = xp.astype(X, xp.float64)
     if reset:
         estimator.n_features_in_ = X.shape[1]
+        if hasattr(estimator, "feature_names_in_"):  # of an earlier fit
+            del estimator.feature_names_in_
     elif X.shape[1] != estimator.n_features_in_:
         raise ValueError(
             f"X has {X.shape[1]} features, but {name} is expecting {estimator.n_features_in_} features as input."
@@ -70,17 +76,18 @@ def _refuse_text(X: Any) -> None:
     """Name the first column of text, before a conversion fails without naming it."""
     if hasattr(X, "tocsr"):
         return
-    values = X if hasattr(X, "dtypes") or hasattr(X, "schema") else np.asarray(X)
-    names = _get_feature_names(X) if hasattr(X, "columns") else None
-    if isinstance(values, np.ndarray):
-        if values.ndim != 2 or values.dtype.kind not in "OUS":
-            return
-        columns = [values[:, i] for i in range(values.shape[1])]
-    else:
-        columns = [np.asarray(values[column]) for column in values.columns]
+    names = None
+    columns: Iterable[Array] = ()
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):  # a table of pandas, polars, ...
+        names = _get_feature_names(X)
+        columns = (np.asarray(X[column]) for column in X.columns)
+    elif (values := np.asarray(X)).ndim == 2 and values.dtype.kind in TEXT_KINDS:
+        columns = values.T
     for i, column in enumerate(columns):
+        if column.dtype.kind not in TEXT_KINDS:
+            continue
         text = next((v for v in column if isinstance(v, str | bytes) and not _is_number(v)), None)
-        if column.dtype.kind in "OUST" and text is not None:
+        if text is not None:
             label = f"column {i}" if names is None else f"column {i} ({names[i]!r})"
             raise ValueError(
                 f"X, {label} holds text, could not convert string to float: {str(text)!r}. Encode it first, for instance "

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from bochner.arrays import Array, dense, fetch64, is_foreign, namespace, place, squared_distances
+from bochner.arrays import Array, dense, fetch64, is_foreign, namespace, place, squared_distances, weighted_squares
 
 Gradient = dict[str, Any]
 """Derivatives by parameter name: "scale" has one entry per column even where one scale is shared."""
@@ -87,8 +87,10 @@ class Kernel(ABC):
         xp = namespace(values)
         with np.errstate(over="ignore", invalid="ignore"):
             total = xp.sum(values)  # NaN and infinities survive a sum: one cheap look for the usual case
-        outside = (values <= self.lower) if self.open_below else (values < self.lower)
-        if bool(xp.isfinite(total)) and not (np.isfinite(self.lower) and bool(xp.any(outside))):
+        sound = bool(xp.isfinite(total))
+        if sound and self.lower > -np.inf:
+            sound = not bool(xp.any((values <= self.lower) if self.open_below else (values < self.lower)))
+        if sound:
             return
         host = fetch64(X)
         bad = ~np.isfinite(host)
@@ -273,10 +275,8 @@ class RadialKernel(StationaryKernel):
         apart = distance > 0
         weight = G * self.slope(distance) / xp.where(apart, distance, xp.ones_like(distance))
         weight = xp.where(apart, weight, xp.zeros_like(weight))
-        centre = xp.mean(Z, axis=0)
-        X, Z = X - centre, Z - centre
-        squares = xp.sum(weight, axis=1) @ (X * X) + xp.sum(weight, axis=0) @ (Z * Z) - 2 * xp.sum(X * (weight @ Z), axis=0)
-        return {"scale": self.scales(X.shape[1]) * fetch64(squares)}
+        scales = self.scales(X.shape[1])
+        return {"scale": fetch64(weighted_squares(weight, X * place(scales, like=X), Z * place(scales, like=Z))) / scales}
 
     def _distances(self, X: Array, Z: Array) -> Array:
         scales = place(self.scales(X.shape[1]), like=X)
@@ -286,6 +286,8 @@ class RadialKernel(StationaryKernel):
 def _positive(value: Any, name: str) -> float | Array:
     """A positive number, or a read-only vector of them; anything else is a ValueError that names it."""
     try:
+        if np.iscomplexobj(value):
+            raise TypeError
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be a positive number or a list of them, got {value!r}.") from None
@@ -307,9 +309,15 @@ def _matrix(X: Array, name: str) -> Array:
     """Rows as a dense floating-point matrix of their own namespace."""
     if is_foreign(X):
         xp = namespace(X)
-        X = X if xp.isdtype(X.dtype, "real floating") else xp.astype(X, xp.float64)
+        complex_numbers = xp.isdtype(X.dtype, "complex floating")
     else:
         X = np.asarray(dense(X))
+        complex_numbers = X.dtype.kind == "c"
+    if complex_numbers:
+        raise ValueError(f"{name} must hold real numbers, got {X.dtype}.")
+    if is_foreign(X):
+        X = X if xp.isdtype(X.dtype, "real floating") else xp.astype(X, xp.float64)
+    else:
         if not np.issubdtype(X.dtype, np.floating) or X.dtype == np.float16:
             try:
                 X = X.astype(np.float64)

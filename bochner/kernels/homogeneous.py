@@ -90,7 +90,7 @@ class Intersection(AdditiveKernel):
     """
 
     def pair(self, a: Array, b: Array) -> Array:
-        return (a + b - namespace(a).abs(a - b)) / 2
+        return namespace(a).minimum(a, b)
 
     def pair_distance(self, a: Array, b: Array) -> Array:
         return namespace(a).abs(a - b)
@@ -130,12 +130,21 @@ class Exponentiated(Kernel):
     >>> import numpy as np
     >>> from bochner.kernels import Exponentiated, Intersection
     >>> kernel = Exponentiated(additive=Intersection(), scale=2.0)
-    >>> float(kernel(np.array([[1.0]]), np.array([[2.0]]))[0, 0])
-    0.1353352832366127
+    >>> round(float(kernel(np.array([[1.0]]), np.array([[2.0]]))[0, 0]), 6)
+    0.135335
     """
 
     additive: AdditiveKernel = field(default_factory=Chi2)
     geometry = "exponentiated"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if np.any(np.asarray(self.additive.scale) != 1.0):
+            inner = type(self.additive).__name__
+            raise ValueError(
+                f"{type(self).__name__}.additive is a {inner} with a scale of its own: give the scale to the exponentiated "
+                f"kernel, {type(self).__name__}(additive={inner}(), scale=...)."
+            )
 
     @property
     def lower(self) -> float:

@@ -1,0 +1,23 @@
+"""What every iterative solver returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from bochner.arrays import Array
+
+
+@dataclass(frozen=True)
+class Result:
+    """The end of a minimisation.
+
+    ``violation`` is the certificate: how far the optimality condition is from holding, zero at an exact solution.
+    """
+
+    coef: Array
+    value: float
+    violation: float
+    n_iter: int
+    converged: bool
+    history: list[dict[str, Any]] = field(default_factory=list)

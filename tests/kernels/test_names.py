@@ -1,0 +1,55 @@
+"""The list of kernels and how one is asked for."""
+
+import pytest
+
+from bochner import kernels
+from bochner.kernels import KERNELS, Gaussian, Kernel, Matern, get_kernel
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_name_makes_a_kernel(name):
+    kernel = get_kernel(name)
+    assert isinstance(kernel, Kernel)
+    assert get_kernel(name.upper().replace("_", "-")) == kernel
+    assert get_kernel(name.replace("_", " ")) == kernel
+    assert KERNELS[name](scale=2.0).scale == 2.0
+
+
+@pytest.mark.parametrize(("name", "meant"), [("rbf", "gaussian"), ("matern", "matern32"), ("additive_chi2", "chi2")])
+def test_other_names(name, meant):
+    assert get_kernel(name) == get_kernel(meant)
+
+
+def test_an_object_is_itself():
+    kernel = Matern(nu=0.7)
+    assert get_kernel(kernel) is kernel
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("gausian", "gaussian"), ("laplace", "laplacian"), ("skewed_chi", "skewed_chi2")]
+)
+def test_unknown_names_get_a_suggestion(name, near):
+    with pytest.raises(ValueError, match=f"Unknown kernel '{name}': did you mean '{near}'") as info:
+        get_kernel(name)
+    assert all(known in str(info.value) for known in KERNELS)
+
+
+def test_a_name_like_no_other_gets_the_list():
+    with pytest.raises(ValueError, match="Unknown kernel 'zzzz': Known names: gaussian"):
+        get_kernel("zzzz")
+
+
+def test_a_class_instead_of_an_object():
+    with pytest.raises(ValueError, match=r"kernel is the class Gaussian: give an object of it, Gaussian\(\)"):
+        get_kernel(Gaussian)
+
+
+@pytest.mark.parametrize("value", [3, None, ["gaussian"], len])
+def test_something_else_instead_of_a_kernel(value):
+    with pytest.raises(ValueError, match="kernel must be a name or a Kernel object"):
+        get_kernel(value)
+
+
+def test_everything_listed_exists():
+    assert all(hasattr(kernels, name) for name in kernels.__all__)
+    assert {type(get_kernel(name)).__name__ for name in KERNELS} <= set(kernels.__all__)

@@ -1,0 +1,152 @@
+"""Every formula in its slowest and most obvious form: loops over rows and columns, one number at a time.
+
+The names are those of :data:`bochner.kernels.KERNELS`. A kernel that joins that list needs its formula in ``FORMULAS``.
+"""
+
+import math
+
+import mpmath
+import numpy as np
+
+
+def gaussian(x, z, s):
+    return math.exp(-0.5 * sum((s[i] * (x[i] - z[i])) ** 2 for i in range(len(x))))
+
+
+def laplacian(x, z, s):
+    return math.exp(-sum(s[i] * abs(x[i] - z[i]) for i in range(len(x))))
+
+
+def matern(x, z, s, nu):
+    r = mpmath.sqrt(sum((mpmath.mpf(s[i]) * (x[i] - z[i])) ** 2 for i in range(len(x))))
+    return float(matern_profile(r, nu))
+
+
+def matern_profile(r, nu):
+    """2^(1-nu) / Gamma(nu) t^nu K_nu(t), t = sqrt(2 nu) r, in the precision that mpmath works in now."""
+    if r == 0:
+        return mpmath.mpf(1)
+    nu = mpmath.mpf(nu)
+    t = mpmath.sqrt(2 * nu) * mpmath.mpf(r)
+    return mpmath.mpf(2) ** (1 - nu) / mpmath.gamma(nu) * t**nu * mpmath.besselk(nu, t)
+
+
+def cauchy(x, z, s):
+    value = 1.0
+    for i in range(len(x)):
+        value *= 1 / (1 + (s[i] * (x[i] - z[i])) ** 2)
+    return value
+
+
+def skewed_chi2(x, z, s, c):
+    value = 1.0
+    for i in range(len(x)):
+        a, b = (x[i] + c) ** s[i], (z[i] + c) ** s[i]
+        value *= 2 * a * b / (a * a + b * b)
+    return value
+
+
+def skewed_intersection(x, z, s, c):
+    value = 1.0
+    for i in range(len(x)):
+        a, b = (x[i] + c) ** s[i], (z[i] + c) ** s[i]
+        value *= min(a / b, b / a)
+    return value
+
+
+def chi2(x, z, s):
+    value = 0.0
+    for i in range(len(x)):
+        if x[i] + z[i] > 0:
+            value += s[i] ** 2 * 2 * x[i] * z[i] / (x[i] + z[i])
+    return value
+
+
+def intersection(x, z, s):
+    return sum(s[i] ** 2 * min(x[i], z[i]) for i in range(len(x)))
+
+
+def jensen_shannon(x, z, s):
+    value = 0.0
+    for i in range(len(x)):
+        whole = x[i] + z[i]
+        for part in (x[i], z[i]):
+            if part > 0:
+                value += s[i] ** 2 / 2 * part * math.log2(whole / part)
+    return value
+
+
+def exponentiated(additive):
+    """exp(-distance / 2), where distance = k(x, x) + k(z, z) - 2 k(x, z)."""
+
+    def formula(x, z, s):
+        return math.exp(-0.5 * (additive(x, x, s) + additive(z, z, s) - 2 * additive(x, z, s)))
+
+    return formula
+
+
+FORMULAS = {
+    "gaussian": gaussian,
+    "laplacian": laplacian,
+    "matern12": matern,
+    "matern32": matern,
+    "matern52": matern,
+    "cauchy": cauchy,
+    "skewed_chi2": skewed_chi2,
+    "skewed_intersection": skewed_intersection,
+    "chi2": chi2,
+    "intersection": intersection,
+    "jensen_shannon": jensen_shannon,
+    "exponentiated_chi2": exponentiated(chi2),
+    "exponentiated_intersection": exponentiated(intersection),
+    "exponentiated_jensen_shannon": exponentiated(jensen_shannon),
+}
+
+
+def kernel_matrix(name, kernel, X, Z):
+    """k(x, z) for every pair of rows, one pair at a time."""
+    parameters = {key: getattr(kernel, key) for key in ("nu", "c") if hasattr(kernel, key)}
+    s = [float(v) for v in np.broadcast_to(kernel.scale, (X.shape[1],))]
+    formula = FORMULAS[name]
+    return np.array([[formula([float(v) for v in x], [float(v) for v in z], s, **parameters) for z in Z] for x in X])
+
+
+def paired_features(rows, frequencies):
+    """[cos(g_1 . x), ..., cos(g_f . x), sin(g_1 . x), ..., sin(g_f . x)] / sqrt(f); frequencies (m, f) by column."""
+    f = frequencies.shape[1]
+    result = np.empty((len(rows), 2 * f))
+    for r, row in enumerate(rows):
+        for j in range(f):
+            angle = math.fsum(float(row[i]) * float(frequencies[i, j]) for i in range(len(row)))
+            result[r, j] = math.cos(angle) / math.sqrt(f)
+            result[r, f + j] = math.sin(angle) / math.sqrt(f)
+    return result
+
+
+def phase_features(rows, frequencies, phases):
+    """cos(g_j . x + b_j) sqrt(2 / f)."""
+    f = frequencies.shape[1]
+    result = np.empty((len(rows), f))
+    for r, row in enumerate(rows):
+        for j in range(f):
+            angle = math.fsum([*(float(row[i]) * float(frequencies[i, j]) for i in range(len(row))), float(phases[j])])
+            result[r, j] = math.cos(angle) * math.sqrt(2 / f)
+    return result
+
+
+def homogeneous_map(X, spectrum, order, interval):
+    """psi of every value: all sqrt first, then all cos 1, all sin 1, all cos 2, ... (Vedaldi and Zisserman, 2012)."""
+    n, m = X.shape
+    result = np.zeros((n, (2 * order + 1) * m))
+    for r in range(n):
+        for i in range(m):
+            x = float(X[r, i])
+            if x == 0:
+                continue
+            result[r, i] = math.sqrt(x * interval * float(spectrum(0.0)))
+            for j in range(1, order + 1):
+                weight = math.sqrt(2 * x * interval * float(spectrum(j * interval)))
+                angle = j * interval * math.log(x)
+                result[r, (2 * j - 1) * m + i] = weight * math.cos(angle)
+                result[r, 2 * j * m + i] = weight * math.sin(angle)
+    return result

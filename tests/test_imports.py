@@ -1,0 +1,155 @@
+"""Who may import whom: downwards only. The import statements of every file in bochner/ are read, not run."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "bochner"
+LAYERS = (
+    ("arrays",),
+    ("kernels", "sampling", "losses", "penalties", "statistics", "standardise", "calibration", "rows"),
+    ("features", "solvers"),
+    ("engines",),
+    ("problem",),
+    ("criteria",),
+    ("single_kernel", "multiple_kernel"),
+    ("estimators",),
+    ("exact",),
+    ("plots", "report", "persistence"),
+    ("vision", "cli"),
+    ("__init__",),
+)
+"""The rooms (a module or a folder each) from the ground up. A room sees those of the layers below, not its neighbours."""
+NARROWER = {
+    "solvers": {"arrays", "losses", "penalties", "statistics"},
+    "exact": {name for layer in LAYERS[:7] for name in layer} - {"sampling", "features", "engines"} | {"estimators"},
+}
+"""Rooms that see less than what is below them: a solver knows no kernel, the exact counterparts no random features."""
+HEAVY = {"torch", "dask", "distributed", "matplotlib", "pandas", "polars", "pyarrow", "onnx", "jax", "cupy"}
+"""Imported inside the functions that need them, nowhere at the top of a file."""
+SKLEARN = {"estimators", "exact", "plots", "report", "persistence", "vision", "cli"}
+"""Rooms that may import scikit-learn: its face and what stands on it."""
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+def room(module):
+    """bochner.kernels.base is in kernels; bochner itself in __init__."""
+    return [*module.split("."), "__init__"][1]
+
+
+def module_of(path):
+    return ".".join(("bochner", *path.relative_to(PACKAGE).with_suffix("").parts))
+
+
+def is_type_checking(node):
+    return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+
+
+def imports(path):
+    """Pairs (module, whether at the top of the file) of every import statement; ``from bochner import x`` is bochner.x."""
+
+    def visit(node, top):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, top) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.name}, line {node.lineno}: write relative imports in full"
+            if node.module == "bochner":
+                yield from ((f"bochner.{alias.name}", top) for alias in node.names)
+            else:
+                yield node.module, top
+        inside = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or is_type_checking(node)
+        for child in ast.iter_child_nodes(node):
+            yield from visit(child, top and not inside)
+
+    return list(visit(ast.parse(path.read_text()), True))
+
+
+def allowed(name):
+    """The rooms that a room may import, itself among them."""
+    height = next(i for i, layer in enumerate(LAYERS) if name in layer)
+    below = {other for layer in LAYERS[:height] for other in layer}
+    return {name} | (NARROWER.get(name, below) & below)
+
+
+each_file = pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(PACKAGE)) for path in FILES])
+
+
+def test_every_module_has_its_place():
+    placed = {name for layer in LAYERS for name in layer}
+    found = {room(module_of(path)) for path in FILES}
+    assert found <= placed, f"say in LAYERS where these belong: {sorted(found - placed)}"
+    assert len(placed) == sum(map(len, LAYERS))
+
+
+@each_file
+def test_imports_point_downwards(path):
+    own = room(module_of(path))
+    seen = {room(module) for module, _ in imports(path) if module.split(".")[0] == "bochner"}
+    assert seen <= allowed(own), f"{own} must not import {sorted(seen - allowed(own))}"
+
+
+@each_file
+def test_heavy_libraries_are_imported_inside_functions(path):
+    at_the_top = {module.split(".")[0] for module, top in imports(path) if top}
+    assert not at_the_top & HEAVY
+
+
+@each_file
+def test_scikit_learn_is_known_to_the_estimators_only(path):
+    if room(module_of(path)) in SKLEARN:
+        assert room(module_of(path)) in {name for layer in LAYERS[7:] for name in layer}
+    else:
+        assert "sklearn" not in {module.split(".")[0] for module, _ in imports(path)}
+
+
+def loaded(statement):
+    """Names of the libraries in memory after a statement in a fresh process."""
+    code = f"{statement}\nimport sys\nsys.stdout.write(' '.join({{name.split('.')[0] for name in sys.modules}}))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    return set(run.stdout.split())
+
+
+def test_importing_bochner_loads_nothing_heavy():
+    modules = {module for path in FILES for module, top in imports(path) if top and module.split(".")[0] == "sklearn"}
+    alone = loaded("\n".join(f"import {module}" for module in sorted(modules)))
+    extra = loaded("import bochner") - alone
+    assert "bochner" in extra
+    assert not extra & HEAVY
+    assert not loaded("import bochner") & {"torch", "matplotlib"}
+
+
+def test_the_reading_of_imports(tmp_path):
+    """The reader finds imports wherever they stand, and knows the top of a file from the inside of a function."""
+    source = """
+import torch.nn
+from bochner import kernels
+from typing import TYPE_CHECKING
+if TYPE_CHECKING:
+    import pandas
+try:
+    import dask
+except ImportError:
+    pass
+class A:
+    from bochner.engines import forward
+    def f(self):
+        import matplotlib.pyplot
+"""
+    path = tmp_path / "module.py"
+    path.write_text(source)
+    expected = {
+        ("torch.nn", True),
+        ("bochner.kernels", True),
+        ("typing", True),
+        ("pandas", False),
+        ("dask", True),
+        ("bochner.engines", True),
+        ("matplotlib.pyplot", False),
+    }
+    assert set(imports(path)) == expected
+    assert room("bochner.kernels.base") == "kernels"
+    assert room("bochner") == "__init__"
+    assert allowed("solvers") == {"solvers", "arrays", "losses", "penalties", "statistics"}
