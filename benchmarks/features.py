@@ -279,7 +279,7 @@ def main() -> None:
     if arguments.table:
         write_tables()
         return
-    options = TimerOptions(repeats=2 if arguments.quick else 7)
+    options = TimerOptions(repeats=2 if arguments.quick else 15)
     about: Mapping[str, Any] = manifest(SEED, (*PACKAGES, "torch"))
     results = []
     for race, n in RACES:

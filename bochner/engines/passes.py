@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import TypeVar
 
 import numpy as np
@@ -33,18 +35,20 @@ def forward(feature_map: FeatureMap, X: Array) -> Array:
         return place(forward(feature_map, host), like=X)
     placed = feature_map.place(X)
     if is_foreign(X):
-        parts = [placed.forward(X[block, :]) for block in row_blocks(X.shape[0], _device_rows(placed))]
+        parts = [placed.forward(X[block, :]) for block in row_blocks(0, X.shape[0], _device_rows(placed))]
         return parts[0] if len(parts) == 1 else namespace(X).concat(parts, axis=0)
     tile = _tile_rows(placed, X)
-    blocks = row_blocks(X.shape[0], TILES_A_BLOCK * tile)
+    blocks = row_blocks(0, X.shape[0], TILES_A_BLOCK * tile)
     if sparse.issparse(X) and sparse.issparse(placed.forward(X[:1])):
         return sparse.vstack(list(map_blocks(lambda block: placed.forward(X[block]), blocks)), format="csr")
     out = np.empty((X.shape[0], placed.n_features), dtype=X.dtype)
 
+    lend = _lender(lambda: placed.scratch(tile, like=X))
+
     def write(block: slice) -> None:
-        for start in range(block.start, block.stop, tile):
-            rows = slice(start, min(start + tile, block.stop))
-            placed.forward(X[rows], out=out[rows])
+        with lend() as scratch:
+            for rows in row_blocks(block.start, block.stop, tile):
+                placed.forward(X[rows], out=out[rows], scratch=scratch)
 
     for _ in map_blocks(write, blocks):
         pass
@@ -55,12 +59,28 @@ def adjoint(feature_map: FeatureMap, X: Array, G: Array) -> FeatureGradient:
     """Gradient of <Phi(X), G> for G (n, d) over all rows, summed in float64 in the order of the rows."""
     placed = feature_map.place(X)
     rows = _device_rows(placed) if is_foreign(X) else TILES_A_BLOCK * _tile_rows(placed, X)
-    blocks = row_blocks(X.shape[0], rows)
+    blocks = row_blocks(0, X.shape[0], rows)
 
     def gradient(block: slice) -> FeatureGradient:
         return placed.adjoint(X[block, :], G[block, :])
 
     return sum_in_order(map(gradient, blocks) if is_foreign(X) else map_blocks(gradient, blocks))
+
+
+def _lender(make: Callable[[], T]) -> Callable[[], AbstractContextManager[T]]:
+    """A context that lends something to one thread at a time and makes a new one only where none is free."""
+    free: deque[T] = deque()
+
+    @contextmanager
+    def lend() -> Iterator[T]:
+        try:
+            item = free.pop()
+        except IndexError:
+            item = make()
+        yield item
+        free.append(item)
+
+    return lend
 
 
 def _tile_rows(feature_map: FeatureMap, X: Array) -> int:
@@ -78,19 +98,22 @@ def predict(feature_map: FeatureMap, X: Array, coef: Array, intercept: Array) ->
     tile = _tile_rows(placed, X)
     out = np.empty((X.shape[0], coef.shape[1]), dtype=X.dtype)
 
-    def write(block: slice) -> None:
-        for rows in row_blocks(block.stop - block.start, tile):
-            rows = slice(block.start + rows.start, block.start + rows.stop)
-            out[rows] = placed.forward(X[rows]) @ coef + intercept
+    lend = _lender(lambda: (placed.scratch(tile, like=X), np.empty((tile, placed.n_features), dtype=X.dtype)))
 
-    for _ in map_blocks(write, row_blocks(X.shape[0], TILES_A_BLOCK * tile)):
+    def write(block: slice) -> None:
+        with lend() as (scratch, features):
+            for rows in row_blocks(block.start, block.stop, tile):
+                some = features[: rows.stop - rows.start]
+                out[rows] = placed.forward(X[rows], out=some, scratch=scratch) @ coef + intercept
+
+    for _ in map_blocks(write, row_blocks(0, X.shape[0], TILES_A_BLOCK * tile)):
         pass
     return out
 
 
 def moments(feature_map: FeatureMap, X: Array, targets: Array, weights: Array) -> Moments:
     """Moments of the features of X (n, m) with targets (n, c) and weights (n,), one block of features at a time."""
-    blocks = row_blocks(X.shape[0], max(512, MOMENT_BLOCK_BYTES // (8 * feature_map.n_features)))
+    blocks = row_blocks(0, X.shape[0], max(512, MOMENT_BLOCK_BYTES // (8 * feature_map.n_features)))
     return sum_in_order(Moments.of(forward(feature_map, X[b]), targets[b], weights[b]) for b in blocks)
 
 
@@ -102,7 +125,7 @@ def pull_back(feature_map: FeatureMap, X: Array, gradient_of: Callable[[slice, A
         features = placed.forward(X[block])
         return placed.adjoint(X[block], gradient_of(block, features), features=features)
 
-    return sum_in_order(map_blocks(gradient, row_blocks(X.shape[0], TILES_A_BLOCK * _tile_rows(placed, X))))
+    return sum_in_order(map_blocks(gradient, row_blocks(0, X.shape[0], TILES_A_BLOCK * _tile_rows(placed, X))))
 
 
 def sum_in_order(parts: Iterable[T]) -> T:

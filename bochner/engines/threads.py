@@ -19,9 +19,9 @@ from threadpoolctl import ThreadpoolController
 T = TypeVar("T")
 
 
-def row_blocks(n_rows: int, block_rows: int) -> list[slice]:
-    """Slices of at most ``block_rows`` rows that cover ``n_rows``."""
-    return [slice(start, min(start + block_rows, n_rows)) for start in range(0, n_rows, block_rows)]
+def row_blocks(start: int, stop: int, block_rows: int) -> list[slice]:
+    """Slices of at most ``block_rows`` rows that cover those from ``start`` to ``stop``."""
+    return [slice(first, min(first + block_rows, stop)) for first in range(start, stop, block_rows)]
 
 
 def map_blocks(function: Callable[[slice], T], blocks: list[slice]) -> Iterator[T]:

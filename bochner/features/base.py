@@ -54,7 +54,10 @@ class FeatureMap(Protocol):
     def with_kernel(self, kernel: Any) -> Self:
         """The same base points under another kernel of the same family (other parameters)."""
 
-    def forward(self, X: Array, out: Array | None = None) -> Array:
+    def scratch(self, n_rows: int, like: Array) -> Array | None:
+        """Memory for the temporaries of :meth:`forward` on up to ``n_rows`` NumPy rows in the dtype of ``like``, for reuse."""
+
+    def forward(self, X: Array, out: Array | None = None, scratch: Array | None = None) -> Array:
         """Features (n, d) of the rows X (n, m), written to ``out`` where it is given."""
 
     def adjoint(self, X: Array, G: Array, features: Array | None = None) -> FeatureGradient:

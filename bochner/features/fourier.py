@@ -56,20 +56,30 @@ class FourierMap:
     def with_kernel(self, kernel: Kernel) -> Self:
         return replace(self, kernel=kernel, inputs=self.inputs.with_kernel(kernel))
 
-    def forward(self, X: Array, out: Array | None = None) -> Array:
+    def scratch(self, n_rows: int, like: Array) -> Array:
+        return np.empty((2, n_rows, self.points.shape[1]), dtype=like.dtype)
+
+    def forward(self, X: Array, out: Array | None = None, scratch: Array | None = None) -> Array:
         rows = self.inputs(X)
         f = self.points.shape[1]
         weight = (1 / f) ** 0.5 if self.phases is None else (2 / f) ** 0.5
         if not is_plain(self.points):
             return self._forward_elsewhere(rows, weight)
-        half = rows @ self._half_frequencies
+        half, spare = self._half_angles(rows, scratch)
         out = np.empty((half.shape[0], self.n_features), dtype=half.dtype) if out is None else out
         if self.phases is None:
-            write_cos_sin(half, weight, cosine=out[:, :f], sine=out[:, f:])
+            write_cos_sin(half, weight, cosine=out[:, :f], sine=out[:, f:], scratch=spare)
         else:
             half += 0.5 * self.phases
-            write_cos_sin(half, weight, cosine=out)
+            write_cos_sin(half, weight, cosine=out, scratch=spare)
         return out
+
+    def _half_angles(self, rows: Array, scratch: Array | None) -> tuple[Array, Array | None]:
+        """Half of each g_j . x, and a spare array like them, both in ``scratch`` where it is given and rows are dense."""
+        if scratch is None or not is_plain(rows):
+            return rows @ self._half_frequencies, None
+        half, spare = scratch[:, : rows.shape[0]]
+        return np.matmul(rows, self._half_frequencies, out=half), spare
 
     def _forward_elsewhere(self, rows: Array, weight: float) -> Array:
         """The forward map in the words of the array API, for arrays other than NumPy's."""

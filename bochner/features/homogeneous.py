@@ -36,7 +36,10 @@ class HomogeneousMap:
     def with_kernel(self, kernel: AdditiveKernel) -> Self:
         return replace(self, kernel=kernel)
 
-    def forward(self, X: Array, out: Array | None = None) -> Array:
+    def scratch(self, n_rows: int, like: Array) -> None:
+        return None
+
+    def forward(self, X: Array, out: Array | None = None, scratch: Array | None = None) -> Array:
         rows = self.inputs(X)
         scales = np.tile(self.kernel.scales(self.n_columns), self.inputs.width)
         if sparse.issparse(rows):

@@ -22,10 +22,15 @@ def cos_sin(z: Array) -> tuple[Array, Array]:
     return cosine, sine
 
 
-def write_cos_sin(half: Array, weight: float, *, cosine: Array | None = None, sine: Array | None = None) -> None:
-    """Write weight * cos(2 half) and weight * sin(2 half) to the arrays given; ``half`` (NumPy) is used up."""
+def write_cos_sin(
+    half: Array, weight: float, *, cosine: Array | None = None, sine: Array | None = None, scratch: Array | None = None
+) -> None:
+    """Write weight * cos(2 half) and weight * sin(2 half) to the arrays given.
+
+    ``half`` (NumPy) is used up, and so is ``scratch``, an array like it that spares the allocation of one.
+    """
     tangent = np.tan(half, out=half)
-    factor = np.square(tangent)
+    factor = np.square(tangent, out=scratch)
     factor += 1
     np.divide(factor.dtype.type(2 * weight), factor, out=factor)
     if sine is not None:

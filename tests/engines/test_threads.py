@@ -12,7 +12,7 @@ from bochner.engines.threads import map_blocks, row_blocks
 
 @pytest.mark.parametrize(("n", "size"), [(0, 3), (1, 3), (3, 3), (4, 3), (10, 1), (7, 100)])
 def test_blocks_cover_the_rows_once(n, size):
-    blocks = row_blocks(n, size)
+    blocks = row_blocks(0, n, size)
     covered = [i for block in blocks for i in range(block.start, block.stop)]
     assert covered == list(range(n))
     assert all(0 < block.stop - block.start <= size for block in blocks)
@@ -21,7 +21,7 @@ def test_blocks_cover_the_rows_once(n, size):
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_results_come_in_order(workers, monkeypatch):
     monkeypatch.setattr(threads, "_blas_threads", lambda: workers)
-    blocks = row_blocks(30, 1)
+    blocks = row_blocks(0, 30, 1)
 
     def late_at_first(block):
         time.sleep(0.002 if block.start % 3 == 0 else 0)
@@ -40,14 +40,14 @@ def test_errors_reach_the_caller_and_blas_gets_its_threads_back(workers, monkeyp
             return block.start
 
         with pytest.raises(ValueError, match="block five"):
-            list(map_blocks(fails, row_blocks(10, 1)))
+            list(map_blocks(fails, row_blocks(0, 10, 1)))
         assert threads._blas_threads() == workers
 
 
 def test_each_thread_has_one_blas_thread():
     seen = []
     with threadpool_limits(limits=2, user_api="blas"):
-        list(map_blocks(lambda block: seen.append(threads._blas_threads()), row_blocks(6, 1)))
+        list(map_blocks(lambda block: seen.append(threads._blas_threads()), row_blocks(0, 6, 1)))
         assert seen == [1] * 6
         assert threads._blas_threads() == 2
 
@@ -55,13 +55,13 @@ def test_each_thread_has_one_blas_thread():
 def test_a_limit_set_by_the_caller_is_kept():
     names = set()
     with threadpool_limits(limits=1, user_api="blas"):
-        list(map_blocks(lambda block: names.add(threading.current_thread().name), row_blocks(6, 1)))
+        list(map_blocks(lambda block: names.add(threading.current_thread().name), row_blocks(0, 6, 1)))
     assert names == {threading.current_thread().name}
 
 
 def test_a_caller_who_stops_early_leaves_nothing_behind(monkeypatch):
     with threadpool_limits(limits=2, user_api="blas"):
-        results = map_blocks(lambda block: block.start, row_blocks(50, 1))
+        results = map_blocks(lambda block: block.start, row_blocks(0, 50, 1))
         assert next(results) == 0
         results.close()
         assert threads._blas_threads() == 2
@@ -72,7 +72,7 @@ def test_two_callers_at_once(monkeypatch):
         answers = {}
 
         def call(name):
-            answers[name] = list(map_blocks(lambda block: (time.sleep(0.001), block.start)[1], row_blocks(20, 1)))
+            answers[name] = list(map_blocks(lambda block: (time.sleep(0.001), block.start)[1], row_blocks(0, 20, 1)))
 
         callers = [threading.Thread(target=call, args=(name,)) for name in "ab"]
         for caller in callers:
