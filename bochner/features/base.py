@@ -55,7 +55,7 @@ class FeatureMap(Protocol):
         """The same base points under another kernel of the same family (other parameters)."""
 
     def scratch(self, n_rows: int, like: Array) -> Array | None:
-        """Memory for the temporaries of :meth:`forward` on up to ``n_rows`` NumPy rows in the dtype of ``like``, for reuse."""
+        """Memory for the temporaries of :meth:`forward` on up to ``n_rows`` NumPy rows in the dtype of ``like``."""
 
     def forward(self, X: Array, out: Array | None = None, scratch: Array | None = None) -> Array:
         """Features (n, d) of the rows X (n, m), written to ``out`` where it is given."""
