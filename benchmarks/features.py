@@ -179,10 +179,10 @@ def _floor_calls(race: Race, d: int) -> dict[str, Callable[[], object]]:
     n, m = X.shape
     memory = np.zeros(n * d, dtype=X.dtype)
     threads = max((pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"), default=1)
-    pool = ThreadPoolExecutor(threads)
 
     def fill(out: np.ndarray) -> np.ndarray:
-        list(pool.map(lambda part: part.fill(1.0), np.array_split(out, threads)))
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(lambda part: part.fill(1.0), np.array_split(out, threads)))
         return out
 
     def product(f: int) -> Callable[[], object]:

@@ -49,6 +49,10 @@ class SoftmaxCalibration:
         found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(1e-6, None)] + [(None, None)] * n_classes).x
         return cls(float(found[0] / spread), found[1:] - found[1:].mean())
 
+    def shift(self, decisions: Array) -> Array:
+        """Decisions f + b / a (n, c): the class of the largest one is the class of the largest probability."""
+        return decisions + self.offsets / self.slope
+
     def __call__(self, decisions: Array) -> Array:
         """Probabilities (n, c) that sum to one."""
         return softmax(self.slope * decisions + self.offsets, axis=1)

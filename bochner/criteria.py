@@ -20,12 +20,15 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from bochner.arrays import Array
+from bochner.arrays import Array, dense
 from bochner.engines import forward, moments, predict, pull_back
 from bochner.features import FeatureGradient, FeatureMap
 from bochner.solvers.normal_equations import CentredMoments, RidgeSolution
-from bochner.solvers.penalty_search import PenaltySearch
+from bochner.solvers.penalty_search import HIGHEST_PENALTY, PenaltySearch
 from bochner.statistics import Moments
+
+FEW_ROWS = 1.5
+"""Work in the span of the rows where there are this many times more features than rows."""
 
 
 @dataclass(frozen=True)
@@ -104,13 +107,20 @@ class HeldOutError:
         outputs = folds.parts[0].targets.shape[1]
         self.normaliser = outputs * float(sum(folds.parts[k].weights.sum() for k in folds.validated))
 
-    def evaluate(self, feature_map: FeatureMap, log_alpha: float | None = None, *, gradient: bool = True) -> Evaluation:
-        """The criterion of a map, its penalty chosen: near ``log_alpha``, or on the whole range where that is None."""
+    def evaluate(
+        self,
+        feature_map: FeatureMap,
+        log_alpha: float | None = None,
+        *,
+        gradient: bool = True,
+        highest: float = HIGHEST_PENALTY,
+    ) -> Evaluation:
+        """The criterion of a map, its penalty chosen: near ``log_alpha``, or on the whole range up to ``highest``."""
         basis = self._span(feature_map)
         parts = [self._moments(feature_map, part, basis) for part in self.folds.parts]
         totals = functools.reduce(operator.add, parts)
         ridge = FoldedRidge(parts, totals, self.folds.validated, self.normaliser)
-        best = ridge.best(log_alpha)
+        best = ridge.best(log_alpha, highest=highest)
         slope = self._gradient(feature_map, best, basis) if gradient else None
         models = {k: (_expand(m.solution.coef, basis), m.solution.intercept) for k, m in best.models.items()}
         return Evaluation(best.value, best.log_alpha, slope, totals, models, basis)
@@ -123,10 +133,9 @@ class HeldOutError:
 
     def _span(self, feature_map: FeatureMap) -> Array | None:
         """Orthonormal basis (d, n) of the features of all rows, where there are clearly fewer rows than features."""
-        if 1.5 * self.folds.n > feature_map.n_features:
+        if FEW_ROWS * self.folds.n > feature_map.n_features:
             return None
-        features = np.concatenate([forward(feature_map, part.X) for part in self.folds.parts])
-        return np.linalg.qr(features.T)[0]
+        return span_of(np.concatenate([dense(forward(feature_map, part.X)) for part in self.folds.parts]))
 
     def _moments(self, feature_map: FeatureMap, part: Rows, basis: Array | None) -> Moments:
         if basis is None:
@@ -156,6 +165,16 @@ class HeldOutError:
 
             parts.append(pull_back(feature_map, part.X, slope))
         return functools.reduce(operator.add, parts)
+
+
+def span_of(features: Array) -> Array | None:
+    """Orthonormal basis (d, n) of the rows of ``features`` (n, d), or None where that would not make them much shorter.
+
+    Ridge coefficients lie in the span of the rows, so that nothing is lost by working in it.
+    """
+    if FEW_ROWS * features.shape[0] > features.shape[1]:
+        return None
+    return np.linalg.qr(features.T)[0]
 
 
 def _expand(coef: Array, basis: Array | None) -> Array:
@@ -203,4 +222,4 @@ class FoldedRidge(PenaltySearch):
             )
             slope -= centred.moments.weight * solution.alpha * float(np.sum(adjoint * solution.coef))
             models[k] = FoldModel(solution, adjoint, adjoint_intercept)
-        return FoldedSolution(value if value > 0 else np.inf, slope, log_alpha, models)
+        return FoldedSolution(value if value >= 0 else np.inf, slope, log_alpha, models)

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from bochner.arrays import Array
-from bochner.criteria import Evaluation, Folds, HeldOut, HeldOutError
+from bochner.arrays import Array, dense
+from bochner.criteria import Evaluation, Folds, HeldOut, HeldOutError, Rows
 from bochner.features import FeatureChoices, FeatureMap, build_map
 from bochner.kernels import Kernel
 from bochner.kernels.bandwidth import median_scale
+from bochner.kernels.ties import SharedScales
 from bochner.penalties import NoScalePenalty, ScalePenalty
 from bochner.solvers.lbfgs import Memory, minimise
 from bochner.solvers.normal_equations import CentredMoments
@@ -30,6 +31,8 @@ FARTHEST = 8.0
 START_FACTORS = (2.0, 1.0, 0.5, 0.25, 0.1)
 """Multiples of the median scale among which the start is chosen."""
 SAMPLE_ROWS = 128
+HIGHEST_WHILE_LEARNING = 1e-2
+"""Largest penalty while scales are learned: beyond it predictions are nearly constant, and no gradient leads away."""
 
 
 @dataclass(frozen=True)
@@ -46,15 +49,17 @@ class Level:
 class Plan:
     """Everything that single-kernel learning is told.
 
-    ``groups`` (m,) gives the columns that share a scale: a number for each column, from zero.
+    ``ties`` says which columns share a scale, ``criterion`` makes the held-out error from the folds.
     """
 
     families: tuple[Kernel, ...]
     levels: tuple[Level, ...]
-    groups: Array
+    ties: SharedScales
+    criterion: Callable[[Folds], Any] = HeldOutError
     choices: FeatureChoices = field(default_factory=FeatureChoices)
     penalty: ScalePenalty = field(default_factory=NoScalePenalty)
-    learn: bool = True
+    from_median: bool = True
+    """Start from the best multiple of the median scale, or from the scales of the families themselves."""
     tol: float = 1e-4
     callback: Callable[[dict[str, Any]], None] | None = None
 
@@ -90,6 +95,12 @@ def default_levels(n_rows: int, n_features: int) -> tuple[Level, ...]:
     )
 
 
+def family_name(kernel: Kernel) -> str:
+    """The name of a kernel's family, with what tells it from its siblings."""
+    smoothness = getattr(kernel, "nu", None)
+    return type(kernel).__name__ + ("" if smoothness is None else f"(nu={smoothness})")
+
+
 def learn_kernel(folds: Folds, plan: Plan, rng: np.random.Generator) -> LearnedKernel:
     """Learn a kernel's parameters on ``folds`` of rows and fit the final regression on all of them."""
     everyone = [Climber(family, plan, folds, rng) for family in plan.families]
@@ -111,7 +122,7 @@ def learn_kernel(folds: Folds, plan: Plan, rng: np.random.Generator) -> LearnedK
         value=evaluation.value,
         moments=evaluation.totals if basis is None else None,
         held_out=best.criterion.held_out(best.feature_map, evaluation),
-        families={climber.name: climber.summary for climber in everyone},
+        families={family_name(climber.kernel): climber.summary for climber in everyone},
         history=[record for climber in everyone for record in climber.history],
         n_iter=best.n_iter,
         converged=best.converged,
@@ -132,39 +143,34 @@ class Climber:
         self.value = np.inf
         self.log_alpha: float | None = None
         self.kernel = self._start(family)
-        self.centre = self._reduce_point(self.kernel.theta)
-
-    @property
-    def name(self) -> str:
-        """The family's name."""
-        smoothness = getattr(self.kernel, "nu", None)
-        return type(self.kernel).__name__ + ("" if smoothness is None else f"(nu={smoothness})")
+        self.centre = self.plan.ties.project(self.kernel.theta)
 
     @property
     def summary(self) -> dict[str, float]:
         """The criterion reached, and the size at which it was."""
-        return {"criterion": self.value, "n_features": self.level.n_features, "n_rows": self.criterion.folds.n}
+        return {"criterion": self.value, "n_features": self.feature_map.n_features, "n_rows": self.criterion.folds.n}
 
     feature_map: FeatureMap
-    criterion: HeldOutError
+    criterion: Any
     level: Level
 
     def climb(self, level: Level) -> None:
         """Lower the criterion at one size."""
         self._begin(level)
-        if not self.plan.learn:
-            return
+        before = len(self.history)
         result = minimise(
             self._value_and_gradient,
-            self._reduce_point(self.kernel.theta),
+            self.plan.ties.project(self.kernel.theta),
             bounds=(self.centre - FARTHEST, self.centre + FARTHEST),
             max_iter=level.max_iter,
             tol=self.plan.tol,
             memory=self.memory,
         )
-        self.kernel = self.kernel.with_theta(self._expand(result.coef))
+        self.kernel = self.kernel.with_theta(self.plan.ties.expand(result.coef))
         self.feature_map = self.feature_map.with_kernel(self.kernel)
         self.value = result.value
+        best = min(self.history[before:], key=lambda record: record["criterion"])  # the last trial may be another
+        self.log_alpha = float(np.log(best["alpha"]))
         self.n_iter += result.n_iter
         self.converged = result.converged
 
@@ -176,43 +182,49 @@ class Climber:
 
     def _start(self, family: Kernel) -> Kernel:
         """The family at its best multiple of the median scale, one scale per column."""
-        part = self.folds.parts[0]
-        n_columns = part.X.shape[1]
-        if not (self.plan.learn and family.has_bandwidth):
+        n_columns = self.folds.parts[0].X.shape[1]
+        if not (self.plan.from_median and family.has_bandwidth):
             return family.replace(scale=family.scales(n_columns))
-        median = median_scale(family, part.X[:SAMPLE_ROWS])
-        criterion = HeldOutError(self.folds.head(4000))
+        median = median_scale(family, dense(Rows.stack(list(self.folds.head(SAMPLE_ROWS).parts)).X))
+        criterion = self.plan.criterion(self.folds.head(4000))
         choices = replace(self.plan.choices, n_features=256)
         trials = []
+        seed = int(self.rng.integers(2**32))
         for factor in START_FACTORS:
             kernel = family.replace(scale=np.full(n_columns, factor * median))
-            feature_map = build_map(kernel, n_columns, choices, np.random.default_rng(0))
+            feature_map = build_map(kernel, n_columns, choices, np.random.default_rng(seed))
             trials.append((criterion.evaluate(feature_map, gradient=False).value, kernel))
         return min(trials, key=lambda trial: trial[0])[1]
 
     def _begin(self, level: Level) -> None:
         self.started = time.perf_counter()
-        self.criterion = HeldOutError(self.folds.head(level.n_rows))
-        choices = replace(self.plan.choices, n_features=level.n_features)
+        self.criterion = self.plan.criterion(self.folds.head(level.n_rows))
+        choices = self.plan.choices
+        if self.kernel.geometry != "additive":  # whose number of features is given by its columns
+            choices = replace(choices, n_features=level.n_features)
         self.feature_map = build_map(self.kernel, self.folds.parts[0].X.shape[1], choices, self.rng)
         self.level = level
 
     def _value_and_gradient(self, point: Array) -> tuple[float, Array]:
-        kernel = self.kernel.with_theta(self._expand(point))
-        evaluation = self.criterion.evaluate(self.feature_map.with_kernel(kernel), self.log_alpha)
+        kernel = self.kernel.with_theta(self.plan.ties.expand(point))
+        if kernel.lower > -np.inf and not all(_inside(kernel, part.X) for part in self.folds.parts):
+            return np.inf, np.zeros_like(point)  # a learned offset that leaves some rows outside the domain
+        evaluation = self.criterion.evaluate(
+            self.feature_map.with_kernel(kernel), self.log_alpha, highest=HIGHEST_WHILE_LEARNING
+        )
         self.log_alpha = evaluation.log_alpha
         scales = np.asarray(kernel.scale)
         parameters = dict(evaluation.gradient.parameters) if evaluation.gradient else {}
         parameters["scale"] = parameters["scale"] + self.plan.penalty.gradient(scales)
-        gradient = self._reduce(kernel.unconstrain(parameters))
+        gradient = self.plan.ties.reduce(kernel.unconstrain(parameters))
         value = evaluation.value + self.plan.penalty.value(scales)
         self._record(value, gradient)
         return value, gradient
 
     def _record(self, value: float, gradient: Array) -> None:
         record = {
-            "kernel": self.name,
-            "n_features": self.level.n_features,
+            "kernel": family_name(self.kernel),
+            "n_features": self.feature_map.n_features,
             "n_rows": self.criterion.folds.n,
             "criterion": value,
             "gradient_norm": float(np.linalg.norm(gradient)),
@@ -223,20 +235,8 @@ class Climber:
         if self.plan.callback is not None:
             self.plan.callback(record)
 
-    # -- columns that share a scale -----------------------------------------------------------------------------------
 
-    def _expand(self, point: Array) -> Array:
-        """One entry per group and other parameter, to one per column and other parameter."""
-        n_groups = int(self.plan.groups.max()) + 1
-        return np.concatenate([point[:n_groups][self.plan.groups], point[n_groups:]])
-
-    def _reduce(self, gradient: Array) -> Array:
-        """The adjoint of :meth:`_expand`."""
-        m = len(self.plan.groups)
-        return np.concatenate([np.bincount(self.plan.groups, weights=gradient[:m]), gradient[m:]])
-
-    def _reduce_point(self, theta: Array) -> Array:
-        """A point with groups, from one with columns: the mean of each group."""
-        m = len(self.plan.groups)
-        means = np.bincount(self.plan.groups, weights=theta[:m]) / np.bincount(self.plan.groups)
-        return np.concatenate([means, theta[m:]])
+def _inside(kernel: Kernel, X: Array) -> bool:
+    """Whether all values of X (n, m) are in the kernel's domain."""
+    lowest = X.min()
+    return bool(lowest > kernel.lower if kernel.open_below else lowest >= kernel.lower)

@@ -19,20 +19,23 @@ class Standardiser:
 
     @classmethod
     def of(cls, X: Array, weights: Array) -> Standardiser:
-        """Weighted mean and standard deviation of the columns of X (n, m); constant columns keep a spread of one."""
+        """Weighted mean and standard deviation of the columns of X (n, m).
+
+        Constant columns keep a spread of one, or of what rounding may leave of them where that is larger.
+        """
         share = weights / weights.sum()
         if sparse.issparse(X):
-            mean = X.T @ share
-            square = X.multiply(X).T @ share
-            spread = np.sqrt(np.maximum(square - mean**2, 0))
-            return cls(np.zeros(X.shape[1]), np.where(spread > 0, spread, 1.0))
+            unit = _unit(abs(X).max(axis=0).toarray().ravel())
+            scaled = X.astype(np.float64) @ sparse.diags_array(1 / unit)
+            mean = scaled.T @ share
+            spread = np.sqrt(np.maximum(scaled.multiply(scaled).T @ share - mean**2, 0)) * unit
+            return cls(np.zeros(X.shape[1]), _positive(spread, 1e-7 * unit))  # the difference loses half of the digits
         values = fetch64(X)
-        largest = np.max(np.abs(values), axis=0)
-        unit = np.where(largest > 0, largest, 1.0)  # columns of 1e200 must not overflow when squared
+        unit = _unit(np.max(np.abs(values), axis=0))
         mean = (share @ (values / unit)) * unit
         deviation = (values - mean) / unit
         spread = np.sqrt(share @ deviation**2) * unit
-        return cls(mean, np.where(spread > 1e-12 * unit, spread, 1.0))
+        return cls(mean, _positive(spread, 1e-12 * unit))
 
     @classmethod
     def identity(cls, n_columns: int) -> Standardiser:
@@ -47,3 +50,13 @@ class Standardiser:
     def undo(self, X: Array) -> Array:
         """The columns as they were."""
         return X * self.spread + self.centre
+
+
+def _unit(largest: Array) -> Array:
+    """The unit that columns are squared in, so that those of 1e200 do not overflow: their largest value, or one."""
+    return np.where(largest > 0, largest, 1.0)
+
+
+def _positive(spread: Array, rounding: Array) -> Array:
+    """Spreads above their rounding error; those of constant columns become one, or the rounding error if it is larger."""
+    return np.where(spread > rounding, spread, np.maximum(1.0, rounding))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from bochner.arrays import Array, fetch64
+from bochner.arrays import Array, dense, fetch64
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,8 @@ class Moments:
 
     @classmethod
     def of(cls, features: Array, targets: Array, weights: Array) -> Moments:
-        """The moments of one block: features (b, d) of any dtype, targets (b, c) and weights (b,) in float64."""
+        """The moments of one block: features (b, d) of any dtype or sparse, targets (b, c) and weights (b,) in float64."""
+        features = dense(features)
         weighted = features * np.sqrt(weights).astype(features.dtype)[:, None]
         return cls(
             gram=fetch64(weighted.T @ weighted),

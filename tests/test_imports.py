@@ -15,6 +15,7 @@ LAYERS = (
     ("engines",),
     ("problem",),
     ("criteria",),
+    ("leave_one_out",),
     ("single_kernel", "multiple_kernel"),
     ("estimators",),
     ("exact",),
@@ -25,7 +26,7 @@ LAYERS = (
 """The rooms (a module or a folder each) from the ground up. A room sees those of the layers below, not its neighbours."""
 NARROWER = {
     "solvers": {"arrays", "losses", "penalties", "statistics"},
-    "exact": {name for layer in LAYERS[:7] for name in layer} - {"sampling", "features", "engines"} | {"estimators"},
+    "exact": {name for layer in LAYERS[:8] for name in layer} - {"sampling", "features", "engines"} | {"estimators"},
 }
 """Rooms that see less than what is below them: a solver knows no kernel, the exact counterparts no random features."""
 HEAVY = {"torch", "dask", "distributed", "matplotlib", "pandas", "polars", "pyarrow", "onnx", "jax", "cupy"}

@@ -1,12 +1,15 @@
-"""Passes of a feature map over rows: forward and adjoint, in blocks, wherever the rows live."""
+"""Passes of a feature map over rows, in blocks.
+
+The forward map and its adjoint go wherever the rows live; moments, predictions and pull-backs take NumPy and sparse rows.
+"""
 
 from __future__ import annotations
 
 import functools
 import operator
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from typing import TypeVar
 
 import numpy as np
@@ -64,31 +67,7 @@ def adjoint(feature_map: FeatureMap, X: Array, G: Array) -> FeatureGradient:
     def gradient(block: slice) -> FeatureGradient:
         return placed.adjoint(X[block, :], G[block, :])
 
-    return sum_in_order(map(gradient, blocks) if is_foreign(X) else map_blocks(gradient, blocks))
-
-
-def _lender(make: Callable[[], T]) -> Callable[[], AbstractContextManager[T]]:
-    """A context that lends something to one thread at a time and makes a new one only where none is free."""
-    free: deque[T] = deque()
-
-    @contextmanager
-    def lend() -> Iterator[T]:
-        try:
-            item = free.pop()
-        except IndexError:
-            item = make()
-        yield item
-        free.append(item)
-
-    return lend
-
-
-def _tile_rows(feature_map: FeatureMap, X: Array) -> int:
-    return max(16, TILE_BYTES // (feature_map.widest * X.dtype.itemsize))
-
-
-def _device_rows(feature_map: FeatureMap) -> int:
-    return max(16, DEVICE_BLOCK_BYTES // (8 * feature_map.widest))
+    return sum_in_order((gradient(block) for block in blocks) if is_foreign(X) else map_blocks(gradient, blocks))
 
 
 def predict(feature_map: FeatureMap, X: Array, coef: Array, intercept: Array) -> Array:
@@ -128,6 +107,31 @@ def pull_back(feature_map: FeatureMap, X: Array, gradient_of: Callable[[slice, A
     return sum_in_order(map_blocks(gradient, row_blocks(0, X.shape[0], TILES_A_BLOCK * _tile_rows(placed, X))))
 
 
-def sum_in_order(parts: Iterable[T]) -> T:
-    """The sum of ``parts`` from first to last."""
-    return functools.reduce(operator.add, parts)
+def sum_in_order(parts: Generator[T, None, None]) -> T:
+    """The sum of ``parts`` from first to last; whatever they hold is let go of, also where an addition fails."""
+    with closing(parts):
+        return functools.reduce(operator.add, parts)
+
+
+def _lender(make: Callable[[], T]) -> Callable[[], AbstractContextManager[T]]:
+    """A context that lends something to one thread at a time and makes a new one only where none is free."""
+    free: deque[T] = deque()
+
+    @contextmanager
+    def lend() -> Iterator[T]:
+        try:
+            item = free.pop()
+        except IndexError:
+            item = make()
+        yield item
+        free.append(item)
+
+    return lend
+
+
+def _tile_rows(feature_map: FeatureMap, X: Array) -> int:
+    return max(16, TILE_BYTES // (feature_map.widest * X.dtype.itemsize))
+
+
+def _device_rows(feature_map: FeatureMap) -> int:
+    return max(16, DEVICE_BLOCK_BYTES // (8 * feature_map.widest))

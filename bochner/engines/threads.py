@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
@@ -24,7 +24,7 @@ def row_blocks(start: int, stop: int, block_rows: int) -> list[slice]:
     return [slice(first, min(first + block_rows, stop)) for first in range(start, stop, block_rows)]
 
 
-def map_blocks(function: Callable[[slice], T], blocks: list[slice]) -> Iterator[T]:
+def map_blocks(function: Callable[[slice], T], blocks: list[slice]) -> Generator[T, None, None]:
     """``function`` of every block, in order, on as many threads as BLAS may use now."""
     workers = min(_blas_threads(), len(blocks))
     if workers <= 1:

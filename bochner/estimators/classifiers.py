@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, column_or_1d
+from sklearn.utils.validation import _check_y, check_consistent_length
 
 from bochner.arrays import Array
 from bochner.calibration import SoftmaxCalibration
@@ -19,7 +19,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     """Classification by kernel ridge regression on class indicators, with a kernel that it learns (RFF-SKL).
 
     Every class is regressed against the rest on the same features, so that one factorisation serves them all. Decision
-    values become probabilities by a softmax that is fitted on held-out decisions.
+    values become probabilities by a softmax that is fitted on held-out decisions; its offsets move the decisions too, so
+    that the predicted class is the most probable one.
 
     Parameters
     ----------
@@ -87,7 +88,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         X, weights, used = self._check_fit_rows(X, sample_weight)
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        y = column_or_1d(y, warn=True)
+        y = _check_y(y, estimator=self)
         check_classification_targets(y)
         check_consistent_length(X, y)
         self.classes_, labels = np.unique(y, return_inverse=True)
@@ -100,8 +101,10 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
                 "at least two classes."
             )
         if self.class_weight is not None:
-            by_class = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_[labels])
-            weights = weights * by_class[labels]
+            by_class = compute_class_weight(self.class_weight, classes=self.classes_[present], y=self.classes_[labels])
+            if not np.all(by_class > 0):
+                raise ValueError(f"class_weight must give every class a positive weight, got {self.class_weight!r}.")
+            weights = weights * by_class[np.searchsorted(present, labels)]
         targets = 2.0 * (labels[:, None] == np.arange(len(self.classes_))) - 1.0
         learned = self._learn(X, targets, weights)
         held_out = self._target_standardiser.undo(learned.held_out.predictions)
@@ -111,14 +114,20 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
     def decision_function(self, X: Any) -> Array:
         """Decision values of the rows X (n, m): (n, n_classes), or (n,) for two classes, positive for the second."""
-        decisions = self._decide(X)
-        return decisions[:, 1] if len(self.classes_) == 2 else decisions
+        decisions = self._calibrated(X)
+        return (decisions[:, 1] - decisions[:, 0]) / 2 if len(self.classes_) == 2 else decisions
 
     def predict(self, X: Any) -> Array:
         """The class of each row of X (n, m): (n,)."""
-        decisions = self._decide(X)
+        decisions = self._calibrated(X)
         return self.classes_[np.argmax(decisions, axis=1)]
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes for each row of X (n, m): (n, n_classes), in the order of ``classes_``."""
-        return self.calibration_(self._decide(X))
+        decisions = self._decide(X)
+        return self.calibration_(decisions)
+
+    def _calibrated(self, X: Any) -> Array:
+        """Decision values (n, n_classes) in the order of the probabilities."""
+        decisions = self._decide(X)
+        return self.calibration_.shift(decisions)

@@ -6,15 +6,18 @@ import numbers
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from bochner.arrays import Array
-from bochner.criteria import Folds, Rows
+from bochner.arrays import Array, fetch, is_foreign
+from bochner.criteria import Folds, HeldOutError, Rows
 from bochner.engines import predict
 from bochner.estimators.validation import as_generator, check_rows
 from bochner.features import FeatureChoices
-from bochner.kernels import Gaussian, Kernel, get_kernel
+from bochner.kernels import Kernel, get_kernel
+from bochner.kernels.ties import SharedScales
+from bochner.leave_one_out import LeaveOneOutError
 from bochner.penalties import SCALE_PENALTIES
 from bochner.single_kernel import LearnedKernel, Level, Plan, default_levels, learn_kernel
 from bochner.standardise import Standardiser
@@ -23,7 +26,7 @@ AUTO_KERNELS = ("gaussian", "cauchy", "matern32")
 """Families tried by kernel="auto"."""
 MOST_FEATURES = 4000
 FOLDS = 5
-CRITERIA = ("auto", "holdout", "kfold")
+CRITERIA = ("auto", "holdout", "kfold", "loo")
 SCHEDULES = ("small-to-large", "full")
 LARGE = 50_000
 """Rows from which criterion="auto" holds out one part instead of folding all."""
@@ -67,24 +70,36 @@ class KernelMachine(BaseEstimator):
 
     def _learn(self, X: Array, targets: Array, weights: Array) -> LearnedKernel:
         """Learn kernel, penalty and coefficients from rows (n, m), targets (n, c) and positive weights (n,)."""
-        families = self._families()
         rng = as_generator(self.random_state)
-        bounded = any(np.isfinite(family.lower) for family in families)
-        identity = bounded or not self.standardize
-        self.standardiser_ = Standardiser.identity(X.shape[1]) if identity else Standardiser.of(X, weights)
-        self._target_standardiser = Standardiser.of(targets, weights)
-        rows = Rows(self.standardiser_(X.astype(np.float64, copy=False)), self._target_standardiser(targets), weights)
-        learned = learn_kernel(self._folds(rows, rng), self._plan(families, rows.n, X.shape[1]), rng)
+        rows = self._prepare(X, targets, weights)
+        learned = learn_kernel(self._folds(rows, rng), self._plan(rows.n, X.shape[1]), rng)
+        self.feature_map_ = learned.feature_map
+        self._keep_kernel(learned.feature_map.kernel, rows)
         self._keep(learned)
         return learned
 
-    def _keep(self, learned: LearnedKernel) -> None:
-        """The learned kernel as fitted attributes, in the units of the data."""
-        self.feature_map_ = learned.feature_map
-        kernel = learned.feature_map.kernel
-        self.relevance_ = np.asarray(kernel.scale) / np.max(kernel.scale)
+    def _prepare(self, X: Array, targets: Array, weights: Array) -> Rows:
+        """Rows and targets standardised, in float64, with weights of mean one: only their ratios count."""
+        self._check_choices()
+        weights = weights / weights.max()
+        weights = weights / weights.mean()
+        as_they_are = not self.standardize or any(np.isfinite(family.lower) for family in self._families())
+        self.standardiser_ = Standardiser.identity(X.shape[1]) if as_they_are else Standardiser.of(X, weights)
+        self._target_standardiser = Standardiser.of(targets, weights)
+        return Rows(self.standardiser_(X.astype(np.float64, copy=False)), self._target_standardiser(targets), weights)
+
+    def _keep_kernel(self, kernel: Kernel, rows: Rows) -> None:
+        """A kernel of standardised rows as fitted attributes, in the units of the data."""
+        varies = np.asarray(
+            abs(rows.X).max(axis=0).todense() if sparse.issparse(rows.X) else abs(rows.X).max(axis=0)
+        ).ravel()
+        relevance = np.where(varies > 0, np.asarray(kernel.scale), 0.0)  # a constant column keeps the scale it started with
+        self.relevance_ = relevance / max(float(relevance.max()), np.finfo(np.float64).tiny)
         self.kernel_ = kernel.replace(scale=np.asarray(kernel.scale) / self.standardiser_.spread)
         self.scale_ = np.asarray(self.kernel_.scale)
+
+    def _keep(self, learned: LearnedKernel) -> None:
+        """The regression as fitted attributes, in the units of the data."""
         spread = self._target_standardiser.spread
         self.coef_ = learned.coef * spread
         self.intercept_ = self._target_standardiser.undo(learned.intercept)
@@ -96,24 +111,47 @@ class KernelMachine(BaseEstimator):
         self.converged_ = learned.converged
 
     def _families(self) -> tuple[Kernel, ...]:
+        """The kernels to try, as they are named or given."""
         if isinstance(self.kernel, str) and self.kernel == "auto":
-            return tuple(get_kernel(name) for name in AUTO_KERNELS)
+            families = tuple(get_kernel(name) for name in AUTO_KERNELS)
+            radial_only = getattr(self, "sampling", "auto") == "orthogonal"
+            return tuple(family for family in families if family.geometry == "radial" or not radial_only)
         return (get_kernel(self.kernel),)
 
-    def _plan(self, families: tuple[Kernel, ...], n_rows: int, n_columns: int) -> Plan:
-        if self.scale_penalty not in SCALE_PENALTIES:
+    def _starts(self, n_columns: int) -> tuple[Kernel, ...]:
+        """The same kernels for standardised rows, with one scale for each column."""
+        spread = self.standardiser_.spread
+        return tuple(family.replace(scale=family.scales(n_columns) * spread) for family in self._families())
+
+    def _check_choices(self) -> None:
+        """Errors that need no data."""
+        if self.scale_penalty not in tuple(SCALE_PENALTIES):
             raise ValueError(f"scale_penalty must be one of {', '.join(SCALE_PENALTIES)}, got {self.scale_penalty!r}.")
-        if self.schedule not in SCHEDULES:
+        if getattr(self, "schedule", SCHEDULES[0]) not in SCHEDULES:
             raise ValueError(f"schedule must be one of {', '.join(SCHEDULES)}, got {self.schedule!r}.")
+        if self.criterion not in CRITERIA:
+            raise ValueError(f"criterion must be one of {', '.join(CRITERIA)}, got {self.criterion!r}.")
+        for name in ("scale_penalty_strength", "tol"):
+            value = getattr(self, name)
+            if not (isinstance(value, numbers.Real) and 0 <= float(value) < np.inf):
+                raise ValueError(f"{name} must be a number, zero or more, got {value!r}.")
+        if not (self.callback is None or callable(self.callback)):
+            raise ValueError(f"callback must be a function of one record or None, got {self.callback!r}.")
+
+    def _plan(self, n_rows: int, n_columns: int) -> Plan:
+        choices = FeatureChoices(n_features=self.n_features, sampling=self.sampling)
         n_features = self.n_features
         if n_features is None:
             n_features = min(MOST_FEATURES, max(256, 4 * n_rows))
-        choices = FeatureChoices(n_features=n_features, sampling=self.sampling)
+        elif n_features % 2 and all(family.geometry != "additive" for family in self._families()):
+            raise ValueError(f"n_features must be even, since features come as pairs of cosine and sine, got {n_features}.")
         full = (Level(n_features, n_rows, 60),)
         return Plan(
-            families=families,
+            families=self._starts(n_columns),
+            from_median=isinstance(self.kernel, str),
             levels=default_levels(n_rows, n_features) if self.schedule == "small-to-large" else full,
-            groups=self._groups(n_columns),
+            ties=SharedScales(self._groups(n_columns)),
+            criterion=LeaveOneOutError if self.criterion == "loo" else HeldOutError,
             choices=choices,
             penalty=SCALE_PENALTIES[self.scale_penalty](self.scale_penalty_strength),
             tol=self.tol,
@@ -129,22 +167,29 @@ class KernelMachine(BaseEstimator):
                 return np.zeros(n_columns, dtype=int)
             raise ValueError(f"scale must be 'per-column', 'shared' or a group for each column, got {self.scale!r}.")
         groups = np.asarray(self.scale)
-        if groups.shape != (n_columns,):
+        if groups.shape != (n_columns,) or groups.dtype.kind not in "iuUO":
             raise ValueError(
-                f"scale gives groups of shape {groups.shape} and X has {n_columns} columns: give one group for each column, "
-                "such as [0, 0, 1]."
+                f"scale says which columns share one: 'per-column', 'shared', or a whole number for each of the {n_columns} "
+                f"columns, such as {[0, 0, 1, 2][:n_columns]}, got {self.scale!r}. To start from scales of your own give "
+                "kernel an object, such as Gaussian(scale=...)."
             )
         return np.unique(groups, return_inverse=True)[1]
 
     def _folds(self, rows: Rows, rng: np.random.Generator) -> Folds:
         """Rows in random order, in the parts that the criterion asks for."""
-        if self.criterion not in CRITERIA:
-            raise ValueError(f"criterion must be one of {', '.join(CRITERIA)}, got {self.criterion!r}.")
         n = rows.n
         if n < 2:
             raise ValueError(f"Learning a kernel needs at least two rows, got {n} sample.")
         shuffled = rng.permutation(n)
-        criterion = self.criterion if self.criterion != "auto" else ("kfold" if n < LARGE else "holdout")
+        criterion = self.criterion
+        if criterion == "auto" and self.validation is not None:
+            criterion = "kfold" if isinstance(self.validation, numbers.Integral) else "holdout"
+        elif criterion == "auto":
+            criterion = "kfold" if n < LARGE else "holdout"
+        if criterion == "loo":
+            if self.validation is not None:
+                raise ValueError(f"validation={self.validation!r}, but 'loo' leaves out every row in turn: leave it out.")
+            return Folds((rows.take(shuffled),), (0,))
         if criterion == "kfold":
             folds = FOLDS if self.validation is None else self.validation
             if not isinstance(folds, numbers.Integral) or folds < 2:
@@ -154,7 +199,7 @@ class KernelMachine(BaseEstimator):
             parts = np.array_split(shuffled, min(int(folds), n))
             return Folds(tuple(rows.take(part) for part in parts), tuple(range(len(parts))))
         fraction = 0.2 if self.validation is None else self.validation
-        if not 0 < fraction < 1:
+        if not (isinstance(fraction, numbers.Real) and 0 < fraction < 1):
             raise ValueError(f"validation must be a fraction between 0 and 1 for 'holdout', got {fraction!r}.")
         held = min(n - 1, max(1, round(fraction * n)))
         return Folds((rows.take(shuffled[held:]), rows.take(shuffled[:held])), (1,))
@@ -162,7 +207,7 @@ class KernelMachine(BaseEstimator):
     def _check_fit_rows(self, X: Any, sample_weight: Any) -> tuple[Array, Array, Array]:
         """Checked rows, their weights (n,), and which rows have a positive weight."""
         strictest = max(self._families(), key=lambda family: family.lower)
-        X = check_rows(self, X, kernel=strictest, reset=True)
+        X = _on_host(check_rows(self, X, kernel=strictest, reset=True))
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         used = weights > 0
         if not used.any():
@@ -171,10 +216,14 @@ class KernelMachine(BaseEstimator):
 
     # -- predicting ---------------------------------------------------------------------------------------------------
 
+    def _check_new_rows(self, X: Any) -> Array:
+        """Rows like those of the fit."""
+        check_is_fitted(self)
+        return _on_host(check_rows(self, X, kernel=self.kernel_, reset=False))
+
     def _decide(self, X: Any) -> Array:
         """Predictions (n, c) for new rows, in the units of the targets."""
-        check_is_fitted(self)
-        X = check_rows(self, X, kernel=Gaussian() if self.kernel_.lower == -np.inf else self.kernel_, reset=False)
+        X = self._check_new_rows(X).astype(np.float64, copy=False)
         return predict(self.feature_map_, self.standardiser_(X), self.coef_, self.intercept_)
 
     def relevance_by_name(self) -> dict[str, float]:
@@ -188,3 +237,8 @@ class KernelMachine(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _on_host(X: Array) -> Array:
+    """Rows as they are, or as NumPy rows where they come from another array library."""
+    return fetch(X) if is_foreign(X) else X

@@ -12,6 +12,15 @@ from bochner.arrays import Array
 from bochner.estimators.machine import KernelMachine
 
 
+def check_targets(estimator: Any, X: Array, y: Any) -> tuple[Array, bool]:
+    """Targets (n, c) in float64, and whether they came as one column (n,)."""
+    if y is None:
+        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+    y = _check_y(y, multi_output=True, y_numeric=True, estimator=estimator)
+    check_consistent_length(X, y)
+    return y.reshape(len(y), -1).astype(np.float64), y.ndim == 1
+
+
 class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
     """Kernel ridge regression whose kernel is learned, at a cost linear in the number of rows (RFF-SKL).
 
@@ -22,15 +31,17 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
     ----------
     kernel : str or Kernel, default="auto"
         A name out of :data:`bochner.kernels.KERNELS`, a kernel object, or "auto": several families are tried at small size
-        and the best by the criterion is kept (see ``families_``).
+        and the best by the criterion is kept (see ``families_``): Gaussian, Cauchy and Matérn 3/2. The scale of a kernel
+        object is where learning starts; a name starts from the rows.
     n_features : int, default=None
         Number of random features, even. None: four for each row, at least 256 and at most 4000.
     scale : "per-column", "shared" or array of shape (n_columns,), default="per-column"
         Which columns share a scale: none, all, or those with the same entry.
-    criterion : {"auto", "kfold", "holdout"}, default="auto"
-        Held-out error to learn by: of all folds in turn, or of one part that is held out. "auto" folds up to 50,000 rows.
+    criterion : {"auto", "kfold", "holdout", "loo"}, default="auto"
+        Held-out error to learn by: of all folds in turn, of one part that is held out, or of every row left out in turn
+        (in closed form; holds all features in memory). "auto" folds up to 50,000 rows.
     validation : int or float, default=None
-        Number of folds (5), or fraction held out (0.2).
+        Number of folds (5), or fraction held out (0.2); either also decides what criterion="auto" means.
     scale_penalty : {"none", "squared", "sparse"}, default="none"
         Penalty on the scales: their squares, or their sum, which drives those of useless columns to zero.
     scale_penalty_strength : float, default=1e-3
@@ -80,12 +91,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from rows X (n, m) and targets y (n,) or (n, c), with weights (n,) if given."""
         X, weights, used = self._check_fit_rows(X, sample_weight)
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        y = _check_y(y, multi_output=True, y_numeric=True, estimator=self)
-        check_consistent_length(X, y)
-        self._one_target = y.ndim == 1
-        targets = y.reshape(len(y), -1).astype(np.float64)
+        targets, self._one_target = check_targets(self, X, y)
         if not used.all():
             X, targets, weights = X[used], targets[used], weights[used]
         self._learn(X, targets, weights)

@@ -78,17 +78,21 @@ def _refuse_text(X: Any) -> None:
         return
     names = None
     columns: Iterable[Array] = ()
+    if hasattr(X, "collect_schema") and not hasattr(X, "to_numpy"):
+        raise ValueError("X is a LazyFrame, which holds no rows yet: give X.collect().")
     if hasattr(X, "columns") and hasattr(X, "dtypes"):  # a table of pandas, polars, ...
         names = _get_feature_names(X)
         columns = (np.asarray(X[column]) for column in X.columns)
     elif (values := np.asarray(X)).ndim == 2 and values.dtype.kind in TEXT_KINDS:
         columns = values.T
     for i, column in enumerate(columns):
+        label = f"column {i}" if names is None else f"column {i} ({names[i]!r})"
+        if column.dtype.kind in "mM":
+            raise ValueError(f"X, {label} holds dates or times: turn them into numbers first, such as days since a date.")
         if column.dtype.kind not in TEXT_KINDS:
             continue
         text = next((v for v in column if isinstance(v, str | bytes) and not _is_number(v)), None)
         if text is not None:
-            label = f"column {i}" if names is None else f"column {i} ({names[i]!r})"
             raise ValueError(
                 f"X, {label} holds text, could not convert string to float: {str(text)!r}. Encode it first, for instance "
                 "with sklearn.preprocessing.OneHotEncoder()."

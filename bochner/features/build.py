@@ -127,10 +127,21 @@ def draw_points(law: Any, n: int, n_columns: int, *, sampling: str, rng: np.rand
         sampling = "iid" if sampling == "qmc" and n_columns >= MAX_SOBOL_COLUMNS else sampling
     if law.geometry == "radial":
         directions, u = directions_and_lengths(n, n_columns, sampling=sampling, rng=rng)
-        return directions * law.quantile(u, n_columns)[:, None]
+        return directions * _checked_quantile(law, law.quantile(u, n_columns), u)[:, None]
     if sampling == "orthogonal":
         raise ValueError(
             f"sampling='orthogonal' needs a radial law, and the frequencies of {type(law).__name__} are independent by "
             "column: use sampling='qmc' or 'iid'."
         )
-    return law.quantile(uniforms(n, n_columns, sampling=sampling, rng=rng))
+    u = uniforms(n, n_columns, sampling=sampling, rng=rng)
+    return _checked_quantile(law, law.quantile(u), u)
+
+
+def _checked_quantile(law: Any, values: Array, u: Array) -> Array:
+    """Frequencies as a kernel's quantile gave them, if they are finite and as many as the uniform numbers."""
+    if np.shape(values) != u.shape or not np.isfinite(values).all():
+        raise ValueError(
+            f"{type(law).__name__}.quantile must turn numbers in (0, 1) of shape {u.shape} into finite ones of that shape, "
+            f"got shape {np.shape(values)}{'' if np.isfinite(values).all() else ' with NaN or infinite values'}."
+        )
+    return values

@@ -27,6 +27,11 @@ def median_scale(kernel: Kernel, X: Array) -> float:
         )
     mapped = kernel.transform(X)
     distances = np.sqrt(squared_distances(mapped, mapped))
+    if not np.isfinite(distances).all():
+        raise ValueError(
+            f"scale='median' needs distances between rows, and values as large as {np.max(np.abs(X)):.3g} overflow them: "
+            "standardise the columns first, for instance with sklearn.preprocessing.StandardScaler(), or give a scale."
+        )
     pairs = np.nonzero(np.triu(distances > 0, k=1))
     if not pairs[0].size:
         return 1.0

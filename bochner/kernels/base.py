@@ -102,16 +102,17 @@ class Kernel(ABC):
         label = f"column {column}" if names is None else f"column {column} ({names[column]!r})"
         where = f"{argument}, {label}, row {row}"
         if bad.any():
-            kind = "NaN" if np.isnan(host[row, column]) else "inf"
+            kind, remedy = "NaN", "fill the gaps first, for instance with sklearn.impute.SimpleImputer()"
+            if not np.isnan(host[row, column]):
+                kind, remedy = "inf", "replace it by a finite number, for instance with numpy.nan_to_num(X)"
             raise ValueError(
-                f"{where} holds {kind}, and {type(self).__name__} needs finite numbers: drop such rows, or fill the "
-                "gaps first, for instance with sklearn.impute.SimpleImputer()."
+                f"{where} holds {kind}, and {type(self).__name__} needs finite numbers: drop such rows, or {remedy}."
             )
         sign = ">" if self.open_below else ">="
         raise ValueError(
             f"Negative values in data passed to {type(self).__name__}: {where} holds {host[row, column]:g}, and the kernel "
-            f"needs values {sign} {self.lower:g}. Shift the column (X - X.min(axis=0)) or use a kernel of differences such "
-            "as 'gaussian'."
+            f"needs values {sign} {self.lower:g}. Put sklearn.preprocessing.MinMaxScaler(clip=True) before it, or use a "
+            "kernel of differences such as 'gaussian'."
         )
 
     # -- parameters ---------------------------------------------------------------------------------------------------
@@ -153,6 +154,11 @@ class Kernel(ABC):
         """A gradient by name (:meth:`exact_adjoint`, or a feature map's) as the gradient in :attr:`theta`: (p,)."""
         parts = []
         for name, value in self.parameters.items():
+            if name not in gradient:
+                raise ValueError(
+                    f"{type(self).__name__} names {name!r} in `learnable`, but has no derivative in it: return one from "
+                    "`transform_derivatives`, or leave the name out of `learnable`."
+                )
             part = np.atleast_1d(np.asarray(gradient[name], dtype=np.float64))
             if not np.ndim(value):
                 part = part.sum(keepdims=True)
@@ -220,17 +226,17 @@ class ProductKernel(StationaryKernel):
 
     def exact_adjoint(self, X: Array, Z: Array, G: Array) -> Gradient:
         K = self.exact(X, Z)
-        maps = [(self.transform_derivatives(X), self.transform_derivatives(Z))]
+        changes_X, changes_Z = self.transform_derivatives(X), self.transform_derivatives(Z)
         X, Z = self.transform(X), self.transform(Z)
         xp = namespace(X, Z)
         scales = self.scales(X.shape[1])
         scale = np.empty(X.shape[1])
-        others = dict.fromkeys(maps[0][0], 0.0)
+        others = dict.fromkeys(changes_X, 0.0)
         for i, t in self._scaled_differences(X, Z):
             weight = G * self._product_without(i, K, t, X, Z) * self.slope(t)
             scale[i] = float(xp.sum(weight * (X[:, i, None] - Z[None, :, i])))
             for name in others:
-                dX, dZ = maps[0][0][name], maps[0][1][name]
+                dX, dZ = changes_X[name], changes_Z[name]
                 others[name] += scales[i] * float(xp.sum(weight * (dX[:, i, None] - dZ[None, :, i])))
         return {"scale": scale, **others}
 
@@ -269,6 +275,7 @@ class RadialKernel(StationaryKernel):
         return self.profile(self._distances(self.transform(X), self.transform(Z)))
 
     def exact_adjoint(self, X: Array, Z: Array, G: Array) -> Gradient:
+        changes_X, changes_Z = self.transform_derivatives(X), self.transform_derivatives(Z)
         X, Z = self.transform(X), self.transform(Z)
         xp = namespace(X, Z)
         distance = self._distances(X, Z)
@@ -276,7 +283,14 @@ class RadialKernel(StationaryKernel):
         weight = G * self.slope(distance) / xp.where(apart, distance, xp.ones_like(distance))
         weight = xp.where(apart, weight, xp.zeros_like(weight))
         scales = self.scales(X.shape[1])
-        return {"scale": fetch64(weighted_squares(weight, X * place(scales, like=X), Z * place(scales, like=Z))) / scales}
+        sums = fetch64(weighted_squares(weight, X * place(scales, like=X), Z * place(scales, like=Z)))
+        others = {}
+        for name, dX in changes_X.items():
+            dZ = changes_Z[name]  # sum_rc W_rc (x - z)_i (dx - dz)_i, expanded into matrix products
+            own = xp.sum(weight, axis=1) @ (X * dX) + xp.sum(weight, axis=0) @ (Z * dZ)
+            across = xp.sum(X * (weight @ dZ) + dX * (weight @ Z), axis=0)
+            others[name] = float(scales**2 @ fetch64(own - across))
+        return {"scale": sums / scales, **others}
 
     def _distances(self, X: Array, Z: Array) -> Array:
         scales = place(self.scales(X.shape[1]), like=X)

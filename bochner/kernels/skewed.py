@@ -12,7 +12,7 @@ import numpy as np
 
 from bochner.arrays import Array, namespace
 from bochner.kernels.base import ProductKernel
-from bochner.kernels.stationary import cauchy_quantile
+from bochner.kernels.stationary import Laplacian
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -79,12 +79,6 @@ class SkewedIntersection(SkewedKernel):
     0.25
     """
 
-    def quantile(self, u: Array) -> Array:
-        return cauchy_quantile(u)
-
-    def profile(self, t: Array) -> Array:
-        xp = namespace(t)
-        return xp.exp(-xp.abs(t))
-
-    def slope(self, t: Array) -> Array:
-        return -namespace(t).sign(t) * self.profile(t)
+    quantile = Laplacian.quantile
+    profile = Laplacian.profile
+    slope = Laplacian.slope

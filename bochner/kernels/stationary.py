@@ -49,7 +49,7 @@ class Laplacian(ProductKernel):
     """
 
     def quantile(self, u: Array) -> Array:
-        return cauchy_quantile(u)
+        return np.tan(np.pi * (u - 0.5))
 
     def profile(self, t: Array) -> Array:
         xp = namespace(t)
@@ -139,11 +139,6 @@ class Cauchy(ProductKernel):
 
     def slope(self, t: Array) -> Array:
         return -2 * t * self.profile(t) ** 2
-
-
-def cauchy_quantile(u: Array) -> Array:
-    """Inverse distribution function of the Cauchy law: tan(pi (u - 1/2))."""
-    return np.tan(np.pi * (u - 0.5))
 
 
 def _matern_profile(nu: float, x: Array) -> Array:

@@ -69,12 +69,15 @@ def minimise(
     converged = False
     iteration = 0
     for iteration in range(1, max_iter + 1):
-        direction = memory.direction(gradient)
-        if direction @ gradient >= 0:
+        free = _free(x, gradient, bounds)
+        direction = free * memory.direction(free * gradient)
+        promise = _promise(x, gradient, direction, bounds)
+        if (promise <= 0 or direction @ gradient >= 0) and memory.pairs:
             memory.pairs.clear()
-            direction = memory.direction(gradient)
-        direction *= min(1.0, LONGEST_STEP / max(float(np.max(np.abs(direction))), 1e-300))
-        promise = -float(np.clip(x + direction, low, high) @ gradient - x @ gradient)
+            direction = memory.direction(free * gradient)
+            promise = _promise(x, gradient, direction, bounds)
+        if not (np.isfinite(value) and np.isfinite(promise)):
+            break
         if promise <= tol * abs(value):
             converged = True
             break
@@ -89,8 +92,20 @@ def minimise(
         x, value, gradient = new_x, new_value, new_gradient
         if callback is not None:
             callback(iteration, value, gradient)
-    free = ((x > low) | (gradient < 0)) & ((x < high) | (gradient > 0))
-    return Result(x, value, float(np.max(np.abs(gradient * free), initial=0.0)), iteration, converged)
+    violation = float(np.max(np.abs(gradient * _free(x, gradient, bounds)), initial=0.0))
+    return Result(x, value, violation, iteration, converged)
+
+
+def _free(x: Array, gradient: Array, bounds: tuple[Array, Array]) -> Array:
+    """Parameters that a step downhill can move: not those at a bound that the gradient presses against."""
+    low, high = bounds
+    return ((x > low) | (gradient < 0)) & ((x < high) | (gradient > 0))
+
+
+def _promise(x: Array, gradient: Array, direction: Array, bounds: tuple[Array, Array]) -> float:
+    """By how much a step in a direction (shortened in place where it is too long) lowers the value to first order."""
+    direction *= min(1.0, LONGEST_STEP / max(float(np.max(np.abs(direction))), 1e-300))
+    return -float((np.clip(x + direction, *bounds) - x) @ gradient)
 
 
 def _search(
@@ -105,9 +120,9 @@ def _search(
     size = 1.0
     for _ in range(6):
         trial = np.clip(x + size * direction, *bounds)
-        slope = float(gradient @ (trial - x))
+        slope = min(float(gradient @ (trial - x)), 0.0)
         new_value, new_gradient = function(trial)
-        if np.isfinite(new_value) and new_value <= value + ARMIJO * slope:
+        if np.isfinite(new_value) and np.isfinite(new_gradient).all() and new_value <= value + ARMIJO * slope:
             return trial, new_value, new_gradient
         curvature = 2 * (new_value - value - slope) if np.isfinite(new_value) else np.inf
         size *= float(np.clip(-slope / curvature if curvature > 0 else 0.1, 0.1, 0.5))

@@ -82,6 +82,8 @@ class Factor:
 def factorise(gram: Array, shift: float) -> Factor:
     """Cholesky factor of gram + shift I. Where rounding has made it indefinite, the diagonal grows until it is not."""
     scale = max(float(np.trace(gram)) / len(gram), np.finfo(np.float64).tiny)
+    if not np.isfinite(scale + shift):
+        raise ValueError("Sums over the rows are not finite: standardise the columns and targets, or look for huge values.")
     jitter = 0.0
     while True:
         matrix = np.array(gram, order="F")

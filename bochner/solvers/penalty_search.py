@@ -23,9 +23,9 @@ class PenaltySearch(ABC):
     def at(self, log_alpha: float) -> Any:
         """The solution at one penalty: an object with ``value``, ``slope`` (in log alpha) and ``log_alpha``."""
 
-    def best(self, start: float | None) -> Any:
+    def best(self, start: float | None, *, highest: float = HIGHEST_PENALTY) -> Any:
         """The penalty of least error: a root of the slope near ``start``, or near the best point of a grid."""
-        low, high = np.log(LOWEST_PENALTY), np.log(HIGHEST_PENALTY)
+        low, high = np.log(LOWEST_PENALTY), np.log(highest)
         if start is None:
             here = min((self.at(point) for point in np.linspace(low, high, GRID_POINTS)), key=lambda s: s.value)
         else:
@@ -42,13 +42,16 @@ class PenaltySearch(ABC):
     def _root(self, one: Any, two: Any, best: Any) -> Any:
         """The sign change of the slope between two points, by the Illinois rule, to a thousandth of the error."""
         a, slope_a, b, slope_b = one.log_alpha, one.slope, two.log_alpha, two.slope
+        moved = None
         for _ in range(8):
             if slope_a * slope_b >= 0 or abs(best.slope) <= 1e-3 * best.value:
                 break
             middle = self.at(a - slope_a * (b - a) / (slope_b - slope_a))
             best = min(best, middle, key=lambda s: s.value)
-            if middle.slope * slope_a < 0:
-                b, slope_b, slope_a = middle.log_alpha, middle.slope, slope_a / 2
+            if middle.slope * slope_a < 0:  # an end that stays twice counts for half
+                b, slope_b, slope_a = middle.log_alpha, middle.slope, slope_a / (2 if moved == "b" else 1)
+                moved = "b"
             else:
-                a, slope_a, slope_b = middle.log_alpha, middle.slope, slope_b / 2
+                a, slope_a, slope_b = middle.log_alpha, middle.slope, slope_b / (2 if moved == "a" else 1)
+                moved = "a"
         return best

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from bochner import FourierFeatures
 from bochner.estimators.validation import _refuse_text
-from bochner.kernels import KERNELS, Gaussian, get_kernel
+from bochner.kernels import KERNELS, Gaussian, ProductKernel, get_kernel
 from tests.cases import ADDITIVE, BUILT_IN, rows
 
 each_name = pytest.mark.parametrize("name", KERNELS)
@@ -50,7 +50,8 @@ def test_not_finite(name, container, value, word):
     transformer = FourierFeatures(name).fit(convert(X))
     X[4, 1] = value
     for method in (transformer.transform, transformer.fit, transformer.fit_transform):
-        with pytest.raises(ValueError, match=f"X, {label(container)}, row 4 holds {word}, .*SimpleImputer"):
+        remedy = "SimpleImputer" if word == "NaN" else "nan_to_num"
+        with pytest.raises(ValueError, match=f"X, {label(container)}, row 4 holds {word}, .*{remedy}"):
             method(convert(X))
 
 
@@ -232,3 +233,43 @@ def test_the_refusal_comes_before_any_change(name):
         transformer.fit(np.full((3, 2), np.nan))
     assert not hasattr(transformer, "feature_map_")
     assert get_kernel(name) == BUILT_IN[name]
+
+
+def test_a_column_of_dates_is_named():
+    frame = pd.DataFrame({"a": [1.0, 2.0], "when": pd.to_datetime(["2020-01-01", "2021-01-01"])})
+    with pytest.raises(ValueError, match=r"column 1 \('when'\) holds dates or times"):
+        FourierFeatures().fit(frame)
+
+
+def test_a_lazy_frame_must_be_collected():
+    with pytest.raises(ValueError, match=r"give X.collect\(\)"):
+        FourierFeatures().fit(pl.DataFrame({"a": [1.0, 2.0]}).lazy())
+
+
+def test_rows_too_large_for_distances():
+    with pytest.raises(ValueError, match="overflow them: standardise the columns first"):
+        FourierFeatures().fit(np.array([[1e200], [-1e200], [3e200]]))
+
+
+class WrongQuantile(ProductKernel):
+    def quantile(self, u):
+        return u[0]
+
+    def profile(self, t):
+        return np.exp(-(t**2))
+
+
+def test_a_quantile_of_the_wrong_shape():
+    with pytest.raises(ValueError, match=r"WrongQuantile.quantile must turn numbers in \(0, 1\) of shape"):
+        FourierFeatures(WrongQuantile()).fit(np.ones((3, 2)))
+
+
+class NoDerivative(Gaussian):
+    learnable = ("scale", "width")
+    width = 1.0
+
+
+def test_a_learnable_parameter_without_a_derivative():
+    kernel = NoDerivative()
+    with pytest.raises(ValueError, match="names 'width' in `learnable`, but has no derivative in it"):
+        kernel.unconstrain({"scale": 1.0})

@@ -1,11 +1,13 @@
 """Derivatives of exact kernels: in every parameter against central differences, and the numerical slope of a profile."""
 
+from dataclasses import dataclass
+
 import array_api_strict
 import numpy as np
 import pytest
 import torch
 
-from bochner.kernels import Matern, StationaryKernel
+from bochner.kernels import Gaussian, Matern, StationaryKernel
 from tests.cases import ALL, STATIONARY, each, numerical_gradient, relative_error, rows, with_scales
 
 STEP = 1e-3
@@ -95,3 +97,24 @@ def test_exact_adjoint_of_other_smoothnesses(nu, rng):
     X, G = rows(kernel, 6, 2), rng.standard_normal((6, 6))
     gradient = kernel.unconstrain(kernel.exact_adjoint(X, X, G))
     assert relative_error(gradient, numerical_gradient(objective(kernel, X, X, G), kernel.theta, STEP)) < 1e-6
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GaussianOfLogarithms(Gaussian):
+    """A radial kernel with a parameter in its input map."""
+
+    c: float = 0.7
+    learnable = ("scale", "c")
+
+    def transform(self, X):
+        return np.log1p(X / self.c)
+
+    def transform_derivatives(self, X):
+        return {"c": -X / (self.c * (X + self.c))}
+
+
+def test_a_radial_kernel_with_a_parameter_in_its_input_map(rng):
+    kernel = GaussianOfLogarithms(scale=[0.8, 1.1, 1.5])
+    X, Z, G = rng.random((7, 3)), rng.random((6, 3)), rng.standard_normal((7, 6))
+    expected = numerical_gradient(objective(kernel, X, Z, G), kernel.theta, STEP)
+    assert relative_error(kernel.unconstrain(kernel.exact_adjoint(X, Z, G)), expected) < 1e-6

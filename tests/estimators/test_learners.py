@@ -1,0 +1,569 @@
+"""KernelRegressor and KernelClassifier: the scikit-learn contract, invariances, what is learned, and bad input."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from bochner import KernelClassifier, KernelRegressor
+from bochner.estimators.machine import AUTO_KERNELS
+from bochner.kernels import KERNELS, Gaussian
+from tests.cases import ADDITIVE, BUILT_IN, rows
+
+EPS = float(np.finfo(float).eps)
+LEARNERS = (KernelRegressor, KernelClassifier)
+each_learner = pytest.mark.parametrize("learner", LEARNERS)
+
+
+def regressor(kernel="gaussian", **options):
+    return KernelRegressor(kernel, **{"n_features": 32, "random_state": 0, **options})
+
+
+def classifier(kernel="gaussian", **options):
+    return KernelClassifier(kernel, **{"n_features": 32, "random_state": 0, **options})
+
+
+def small(learner, kernel="gaussian", **options):
+    return (regressor if learner is KernelRegressor else classifier)(kernel, **options)
+
+
+def table(n=60, m=3, seed=0):
+    rng = np.random.default_rng([seed, n, m])
+    X = rng.standard_normal((n, m))
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.standard_normal(n)
+    X.flags.writeable = y.flags.writeable = False
+    return X, y
+
+
+def targets(learner, y, n_classes=2):
+    """y itself, or its quantile as a class."""
+    if learner is KernelRegressor:
+        return y
+    return np.searchsorted(np.quantile(y, np.arange(1, n_classes) / n_classes), y)
+
+
+def output(model, X):
+    return model.predict(X) if isinstance(model, KernelRegressor) else model.predict_proba(X)
+
+
+# -- the contract --------------------------------------------------------------------------------------------------------
+
+FOLDS_ARE_ROWS = "folds are drawn from row numbers, so that the copies of a repeated row may land in different folds"
+
+
+@parametrize_with_checks(
+    [regressor(), classifier()],
+    expected_failed_checks=lambda estimator: {
+        "check_sample_weight_equivalence_on_dense_data": FOLDS_ARE_ROWS,
+        "check_sample_weight_equivalence_on_sparse_data": FOLDS_ARE_ROWS,
+    },
+)
+def test_contract(estimator, check):
+    check(estimator)
+
+
+@each_learner
+def test_clone_and_pickle(learner):
+    X, y = table()
+    y = targets(learner, y)
+    model = small(learner, Gaussian(scale=0.5), scale=[0, 0, 1], validation=3).fit(X, y)
+    copy = clone(model)
+    assert copy.get_params() == model.get_params()
+    np.testing.assert_array_equal(output(copy.fit(X, y), X), output(model, X))
+    np.testing.assert_array_equal(output(pickle.loads(pickle.dumps(model)), X), output(model, X))
+
+
+@each_learner
+def test_pipeline_grid_search_and_cross_validation(learner):
+    X, y = table()
+    y = targets(learner, y)
+    pipeline = make_pipeline(MinMaxScaler(), small(learner))
+    name = learner.__name__.lower()
+    search = GridSearchCV(pipeline, {f"{name}__scale": ["shared", "per-column"]}, cv=2, error_score="raise").fit(X, y)
+    assert search.best_params_[f"{name}__scale"] in ("shared", "per-column")
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    predictions = cross_val_predict(pipeline, X, y, cv=3)
+    assert predictions.shape == y.shape
+
+
+@each_learner
+def test_the_same_seed_gives_the_same_model(learner):
+    X, y = table()
+    y = targets(learner, y)
+    one, two = (small(learner).fit(X, y) for _ in range(2))
+    np.testing.assert_array_equal(output(one, X), output(two, X))
+    other = small(learner, random_state=1).fit(X, y)
+    assert (output(one, X) != output(other, X)).any()
+
+
+# -- what is learned -----------------------------------------------------------------------------------------------------
+
+
+def relevant_columns(n=300, seed=0):
+    """Twenty columns of which three matter."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 20))
+    return X, np.sin(2 * X[:, 4]) + X[:, 7] ** 2 + X[:, 4] * X[:, 13] + 0.05 * rng.standard_normal(n)
+
+
+@each_learner
+def test_relevant_columns_are_found(learner):
+    X, y = relevant_columns()
+    model = small(learner, n_features=256).fit(X, targets(learner, y))
+    relevance = model.relevance_
+    assert relevance.max() == 1
+    assert relevance[[4, 7, 13]].min() > np.delete(relevance, [4, 7, 13]).max()
+    names = list(model.relevance_by_name())
+    assert set(names[:3]) == {"x4", "x7", "x13"}
+    assert list(model.relevance_by_name().values()) == sorted(relevance, reverse=True)
+
+
+def test_a_start_that_predicts_nothing_is_left():
+    X, y = relevant_columns()
+    models = [regressor(random_state=seed).fit(X, y) for seed in range(8)]
+    assert min(model.n_iter_ for model in models) > 1
+    assert max(model.validation_error_ for model in models) < 0.9  # an error of one is that of a constant
+
+
+@each_learner
+def test_names_of_columns(learner):
+    X, y = table()
+    model = small(learner).fit(pd.DataFrame(X, columns=["height", "age", "weight"]), targets(learner, y))
+    by_name = model.relevance_by_name()
+    assert set(by_name) == {"height", "age", "weight"}
+    assert next(iter(by_name)) == "height"
+    assert by_name["height"] == 1
+
+
+@each_learner
+@pytest.mark.parametrize("factor", [8.0, 10.0])
+def test_a_column_in_another_unit_has_its_scale_in_another_unit(learner, factor):
+    X, y = table()
+    unit = np.array([1.0, factor, 1.0])
+    model, other = (small(learner).fit(A, targets(learner, y)) for A in (X, X * unit))
+    # Standardised rows are the same for a power of two, and else but for a rounding error, which an optimiser that stops at
+    # 1e-4 of the criterion may turn into as much of a scale that matters.
+    tolerance = 64 * EPS if factor == 8 else 1e-2
+    np.testing.assert_allclose(other.scale_ * unit, model.scale_, rtol=tolerance)
+    np.testing.assert_allclose(output(other, X * unit), output(model, X), rtol=0, atol=tolerance)
+
+
+def test_the_kernel_is_in_the_units_of_the_data():
+    X, y = table()
+    X = X * [1, 10, 100] + 5
+    model = regressor(n_features=1000, criterion="holdout").fit(X, y)
+    features = model.feature_map_.forward(model.standardiser_(X))
+    # Features approximate the kernel of the raw rows: an error of at most 6 / sqrt(f) at 500 frequencies.
+    assert np.max(np.abs(features @ features.T - model.kernel_(X))) <= 6 / 500**0.5
+    np.testing.assert_array_equal(model.kernel_.scale, model.scale_)
+
+
+@each_learner
+@pytest.mark.parametrize(("scale", "ties"), [("shared", [0, 0, 0]), ([5, "a", 5], [0, 1, 0]), ([2, 2, 7], [0, 0, 1])])
+def test_tied_scales(learner, scale, ties):
+    X, y = table()
+    model = small(learner, scale=scale).fit(X, targets(learner, y))
+    relevance = model.relevance_
+    for a in range(3):
+        for b in range(a):
+            assert (relevance[a] == relevance[b]) == (ties[a] == ties[b])
+
+
+@each_learner
+def test_auto_reports_every_family(learner):
+    X, y = table()
+    model = small(learner, "auto").fit(X, targets(learner, y))
+    assert len(model.families_) == len(AUTO_KERNELS)
+    assert all(np.isfinite(summary["criterion"]) for summary in model.families_.values())
+    assert {record["kernel"] for record in model.history_} == set(model.families_)
+    assert type(model.kernel_).__name__ in {name.split("(")[0] for name in model.families_}
+
+
+@each_learner
+@pytest.mark.parametrize("schedule", ["small-to-large", "full"])
+def test_history(learner, schedule):
+    X, y = table()
+    records = []
+    model = small(learner, schedule=schedule, callback=records.append).fit(X, targets(learner, y))
+    assert model.history_ == records
+    assert len(records) >= model.n_iter_ > 0
+    assert isinstance(model.converged_, bool)
+    assert min(record["criterion"] for record in records) <= records[0]["criterion"]
+    assert model.alpha_ > 0
+
+
+@each_learner
+@pytest.mark.parametrize(("criterion", "validation"), [("kfold", 2), ("kfold", 60), ("holdout", 0.3), ("holdout", 0.001)])
+def test_criteria(learner, criterion, validation):
+    X, y = table()
+    model = small(learner, criterion=criterion, validation=validation).fit(X, targets(learner, y))
+    assert np.isfinite(model.validation_error_)
+    assert np.isfinite(output(model, X)).all()
+
+
+@each_learner
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_kernel(learner, name):
+    X = rows(BUILT_IN[name], 40, 3)
+    y = targets(learner, X[:, 0] - X[:, 1] ** 2)
+    model = small(learner, name, n_features=None if name in ADDITIVE else 32).fit(X, y)
+    assert type(model.kernel_) is type(BUILT_IN[name])
+    assert np.isfinite(output(model, X)).all()
+    assert model.validation_error_ < 1.1  # a constant makes an error of one, but for the folds
+
+
+# -- weights -------------------------------------------------------------------------------------------------------------
+
+
+@each_learner
+def test_weight_zero_is_no_row(learner):
+    X, y = table()
+    y = targets(learner, y)
+    weights = np.random.default_rng(0).gamma(2.0, 0.5, 60)
+    weights[::4] = 0
+    used = weights > 0
+    one = small(learner).fit(X, y, weights)
+    two = small(learner).fit(X[used], y[used], weights[used])
+    np.testing.assert_array_equal(output(one, X), output(two, X))
+
+
+@each_learner
+@pytest.mark.parametrize("factor", [2.0**-20, 2.0**900, 2.0**-900])
+def test_unit_of_the_weights(learner, factor):
+    X, y = table()
+    y = targets(learner, y)
+    weights = np.random.default_rng(0).gamma(2.0, 0.5, 60)
+    one, two = (small(learner).fit(X, y, w) for w in (weights, factor * weights))
+    np.testing.assert_array_equal(output(one, X), output(two, X))
+    ones = small(learner).fit(X, y, np.full(60, factor))
+    np.testing.assert_array_equal(output(ones, X), output(small(learner).fit(X, y), X))
+
+
+# -- inputs and outputs --------------------------------------------------------------------------------------------------
+
+
+def test_several_targets():
+    X, y = table()
+    Y = np.stack([y, 3 * y + 5, X[:, 1]], axis=1)
+    model = regressor().fit(X, Y)
+    assert model.predict(X).shape == (60, 3)
+    np.testing.assert_allclose(model.predict(X)[:, 1], 3 * model.predict(X)[:, 0] + 5, rtol=0, atol=1e-7)
+    column = regressor().fit(X, y[:, None])
+    assert column.predict(X).shape == (60, 1)
+    np.testing.assert_array_equal(column.predict(X)[:, 0], regressor().fit(X, y).predict(X))
+
+
+@each_learner
+@pytest.mark.parametrize("container", [sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.coo_matrix])
+@pytest.mark.parametrize("kernel", ["gaussian", "exponentiated_chi2", "chi2"])
+def test_sparse_rows(learner, container, kernel):
+    X, y = table()
+    X = np.abs(np.where(np.abs(X) < 0.6, 0, X))
+    y = targets(learner, y)
+    options = {"standardize": False, "n_features": None if kernel == "chi2" else 32}
+    dense, thin = (small(learner, kernel, **options).fit(A, y) for A in (X, container(X)))
+    # The same sums in another order; the optimiser stops at 1e-4 of the criterion.
+    np.testing.assert_allclose(thin.validation_error_, dense.validation_error_, rtol=1e-2)
+    np.testing.assert_allclose(
+        output(thin, container(X)), output(thin, X), rtol=0, atol=1e-9 * (1 + np.abs(thin.coef_).sum())
+    )
+    standardised = small(learner, kernel, n_features=options["n_features"]).fit(container(X), y)
+    assert np.isfinite(output(standardised, container(X))).all()
+
+
+@each_learner
+def test_float32_rows(learner):
+    X, y = table()
+    y = targets(learner, y)
+    model = small(learner).fit(X.astype(np.float32), y)
+    assert model.coef_.dtype == np.float64
+    assert model.feature_map_.points.dtype == np.float64
+    # Features are rounded to float32 and multiplied by the coefficients.
+    bound = 64 * float(np.finfo(np.float32).eps) * (1 + np.abs(model.coef_).sum())
+    decisions = [model._decide(X.astype(dtype)) for dtype in (np.float32, np.float64)]
+    assert np.max(np.abs(decisions[0] - decisions[1])) <= bound
+
+
+@each_learner
+def test_tensors(learner):
+    X, y = table()
+    y = targets(learner, y)
+    expected = small(learner).fit(X, y)
+    model = small(learner).fit(torch.tensor(np.array(X)), y)
+    np.testing.assert_array_equal(output(model, torch.tensor(np.array(X))), output(expected, X))
+
+
+# -- odd data ------------------------------------------------------------------------------------------------------------
+
+
+def odd_tables():
+    X, _ = table(40, 4)
+    rng = np.random.default_rng(0)
+    return {
+        "constant column": np.c_[X, np.full(40, 7.0)],
+        "constant columns": np.ones((40, 3)),
+        "duplicated columns": np.c_[X, X],
+        "duplicated rows": np.repeat(X[:4], 10, axis=0),
+        "wide": rng.standard_normal((40, 90)),
+        "one column": X[:, :1],
+        "huge": 1e200 * X,
+        "tiny": 1e-200 * X,
+        "mixed": X * [1e200, 1e-200, 1, 1e10],
+        "offset": X + 1e8,
+        "outlier": np.r_[X[:-1], 1e12 * X[-1:]],
+        "integers": rng.integers(0, 3, (40, 4)),
+        "booleans": rng.random((40, 4)) < 0.5,
+    }
+
+
+@each_learner
+@pytest.mark.parametrize("name", odd_tables())
+def test_odd_tables_give_finite_predictions(learner, name):
+    X = odd_tables()[name]
+    y = targets(learner, table(40, 4)[1], 3)
+    model = small(learner).fit(X, y)
+    assert np.isfinite(output(model, X)).all()
+    assert np.isfinite(model.validation_error_)
+    assert np.isfinite(model.relevance_).all()
+
+
+@pytest.mark.parametrize("value", [0.0, 3.0, 0.1, -1e200, 1e-200])
+def test_constant_target(value):
+    X, _ = table()
+    model = regressor().fit(X, np.full(60, value))
+    # Predictions are the mean of sixty equal values.
+    np.testing.assert_allclose(model.predict(X), value, rtol=64 * EPS)
+    assert 0 <= model.validation_error_ <= 1e-3
+
+
+@pytest.mark.parametrize("unit", [1e200, 1e-200, 1e12])
+def test_unit_of_the_target(unit):
+    X, y = table()
+    model, other = regressor().fit(X, y), regressor().fit(X, unit * y)
+    assert np.isfinite(other.predict(X)).all()
+    # Standardised targets differ by rounding; the optimiser stops at 1e-4 of the criterion.
+    assert other.validation_error_ == pytest.approx(model.validation_error_, rel=1e-2)
+
+
+@each_learner
+@pytest.mark.parametrize("n", [2, 3, 4, 6])
+def test_few_rows(learner, n):
+    X, y = table()
+    y = y[:n] if learner is KernelRegressor else np.arange(n) % 2
+    assert np.isfinite(output(small(learner).fit(X[:n], y), X)).all()
+
+
+# -- classes -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 6])
+@pytest.mark.parametrize("labels", [int, str, bool])
+def test_probabilities_agree_with_predictions(n_classes, labels):
+    if labels is bool and n_classes > 2:
+        n_classes = 2
+    X, y = table(120)
+    y = np.array([f"class {k}" if labels is str else labels(k) for k in targets(KernelClassifier, y, n_classes)])
+    model = classifier().fit(X, y)
+    np.testing.assert_array_equal(model.classes_, np.unique(y))
+    probabilities = model.predict_proba(X)
+    assert probabilities.shape == (120, n_classes)
+    assert (probabilities >= 0).all()
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=0, atol=2 * n_classes * EPS)
+    np.testing.assert_array_equal(model.classes_[probabilities.argmax(axis=1)], model.predict(X))
+    decisions = model.decision_function(X)
+    if n_classes == 2:
+        assert decisions.shape == (120,)
+        np.testing.assert_array_equal(model.classes_[(decisions > 0).astype(int)], model.predict(X))
+    else:
+        assert decisions.shape == (120, n_classes)
+        np.testing.assert_array_equal(model.classes_[decisions.argmax(axis=1)], model.predict(X))
+
+
+def test_rare_classes_agree_too():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 3))
+    y = np.searchsorted([1.0, 1.8], X[:, 0] + 0.5 * rng.standard_normal(150))
+    model = classifier(criterion="holdout").fit(X, y)
+    np.testing.assert_array_equal(model.predict_proba(X).argmax(axis=1), model.predict(X))
+
+
+def test_class_weight_is_a_weight():
+    X, y = table()
+    y = targets(KernelClassifier, y, 3)
+    by_class = {0: 1.0, 1: 2.0, 2: 0.5}
+    one = classifier(class_weight=by_class).fit(X, y)
+    two = classifier().fit(X, y, np.array([by_class[k] for k in y]))
+    np.testing.assert_array_equal(output(one, X), output(two, X))
+
+
+def test_balanced_classes_weigh_the_same():
+    X, y = table()
+    y = (y > np.quantile(y, 0.8)).astype(int)
+    one = classifier(class_weight="balanced").fit(X, y)
+    two = classifier(class_weight={0: 60 / (2 * np.sum(y == 0)), 1: 60 / (2 * np.sum(y == 1))}).fit(X, y)
+    np.testing.assert_array_equal(output(one, X), output(two, X))
+    assert one.predict_proba(X)[:, 1].mean() > classifier().fit(X, y).predict_proba(X)[:, 1].mean()
+
+
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+def test_a_class_without_weight(class_weight):
+    X, y = table()
+    y = targets(KernelClassifier, y, 3)
+    model = classifier(class_weight=class_weight).fit(X, y, (y < 2).astype(float))
+    np.testing.assert_array_equal(model.classes_, [0, 1, 2])
+    probabilities = model.predict_proba(X)
+    assert np.isfinite(probabilities).all()
+    assert (probabilities[:, 2] < 0.1).all()  # a third of a row of the prior, against twenty in each of the others
+
+
+# -- refusals ------------------------------------------------------------------------------------------------------------
+
+
+@each_learner
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"criterion": "cv"}, "criterion must be one of .*holdout.*, got 'cv'"),
+        ({"criterion": None}, "criterion must be one of .*, got None"),
+        ({"scale": "column"}, "scale must be 'per-column', 'shared' or a group for each column, got 'column'"),
+        ({"scale": [0, 1]}, r"scale .* for each of the 3 columns, such as \[0, 0, 1\], got \[0, 1\]"),
+        ({"scale": 2.0}, "scale .* for each of the 3 columns, .*, got 2.0"),
+        ({"criterion": "kfold", "validation": 1}, "validation must be a whole number of folds, at least 2, .*, got 1"),
+        ({"criterion": "kfold", "validation": 0.2}, "validation must be a whole number of folds, at least 2, .*, got 0.2"),
+        ({"criterion": "kfold", "validation": "3"}, "validation must be a whole number of folds, at least 2, .*, got '3'"),
+        ({"criterion": "kfold", "validation": 61}, "validation asks for 61 folds of 60 rows: use at most 60"),
+        ({"criterion": "holdout", "validation": 5}, "validation must be a fraction between 0 and 1 for 'holdout', got 5"),
+        ({"criterion": "holdout", "validation": 0.0}, "validation must be a fraction between 0 and 1"),
+        ({"criterion": "holdout", "validation": "half"}, "validation must be a fraction .*, got 'half'"),
+        ({"criterion": "holdout", "validation": np.nan}, "validation must be a fraction .*, got nan"),
+        ({"schedule": "large"}, "schedule must be one of small-to-large, full, got 'large'"),
+        ({"scale_penalty": "l1"}, "scale_penalty must be one of none, squared, sparse, got 'l1'"),
+        ({"scale_penalty": ["none"]}, r"scale_penalty must be one of none, squared, sparse, got \['none'\]"),
+        ({"scale_penalty_strength": -1.0}, "scale_penalty_strength must be a number, zero or more, got -1.0"),
+        ({"scale_penalty_strength": "big"}, "scale_penalty_strength must be a number, zero or more, got 'big'"),
+        ({"tol": -1e-4}, "tol must be a number, zero or more, got -0.0001"),
+        ({"tol": None}, "tol must be a number, zero or more, got None"),
+        ({"callback": 3}, "callback must be a function of one record or None, got 3"),
+        ({"kernel": "gausian"}, "Unknown kernel 'gausian': did you mean 'gaussian'"),
+        ({"kernel": Gaussian}, r"kernel is the class Gaussian: give an object of it, Gaussian\(\)"),
+        ({"kernel": None}, "kernel must be a name or a Kernel object, got None"),
+        ({"kernel": Gaussian(scale=[1.0, 2.0])}, "scale has 2 entries and the rows have 3 columns"),
+        ({"n_features": 7}, "n_features must be even"),
+        ({"n_features": -2}, "n_features must be a positive whole number or None, got -2"),
+        ({"sampling": "sobol"}, "sampling must be one of .*, got 'sobol'"),
+        ({"random_state": "x"}, "random_state must be None, a whole number"),
+    ],
+    ids=str,
+)
+def test_parameters(learner, options, message):
+    X, y = table()
+    with pytest.raises(ValueError, match=message):
+        small(learner, **options).fit(X, targets(learner, y))
+
+
+@each_learner
+@pytest.mark.parametrize("name", ADDITIVE)
+def test_features_against_an_additive_kernel(learner, name):
+    X, y = table()
+    with pytest.raises(ValueError, match="leave n_features out and set order"):
+        small(learner, name, n_features=32).fit(np.abs(X), targets(learner, y))
+
+
+@each_learner
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (np.zeros(60), "at least one non-zero|zero for every row"),
+        (-np.ones(60), "Negative values in data passed to `sample_weight`"),
+        (np.full(60, np.nan), "sample_weight contains NaN"),
+        (np.ones(59), r"sample_weight.shape == \(59,\), expected \(60,\)"),
+    ],
+    ids=["zero", "negative", "nan", "length"],
+)
+def test_weights(learner, weights, message):
+    X, y = table()
+    with pytest.raises(ValueError, match=message):
+        small(learner).fit(X, targets(learner, y), weights)
+
+
+@each_learner
+def test_targets(learner):
+    X, y = table()
+    y = np.array(targets(learner, y), dtype=float)
+    for value, word in ((np.nan, "NaN"), (np.inf, "infinity")):
+        y[3] = value
+        with pytest.raises(ValueError, match=f"y contains {word}"):
+            small(learner).fit(X, y)
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        small(learner).fit(X, None)
+    with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[60, 59\]"):
+        small(learner).fit(X, np.arange(59) % 2)
+
+
+@each_learner
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_rows_that_are_not_finite(learner, value):
+    X, y = table()
+    X = X.copy()
+    model = small(learner).fit(X, targets(learner, y))
+    X[4, 1] = value
+    for method in (model.predict, lambda A: small(learner).fit(A, targets(learner, y))):
+        with pytest.raises(ValueError, match=r"X, column 1, row 4 holds .* needs finite numbers"):
+            method(X)
+
+
+@each_learner
+def test_outside_the_domain(learner):
+    X, y = table()
+    with pytest.raises(ValueError, match="Negative values"):
+        small(learner, "skewed_chi2").fit(X, targets(learner, y))
+    model = small(learner, "skewed_chi2").fit(np.abs(X), targets(learner, y))
+    with pytest.raises(ValueError, match="Negative values"):
+        model.predict(X - 100)
+
+
+def test_one_row():
+    X, y = table()
+    with pytest.raises(ValueError, match="at least two rows, got 1 sample"):
+        regressor().fit(X[:1], y[:1])
+    weights = np.zeros(60)
+    weights[3] = 1
+    with pytest.raises(ValueError, match="at least two rows, got 1 sample"):
+        regressor().fit(X, y, weights)
+
+
+def test_one_class():
+    X, y = table()
+    with pytest.raises(ValueError, match=r"y has only one class, .*at least two classes"):
+        classifier().fit(X, np.zeros(60))
+    labels = targets(KernelClassifier, y)
+    with pytest.raises(ValueError, match=r"y has only one class, .*among rows of positive weight"):
+        classifier().fit(X, labels, labels)
+
+
+def test_classes_that_are_none():
+    X, y = table()
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        classifier().fit(X, y)
+
+
+@pytest.mark.parametrize("class_weight", [{0: 1, 1: -1}, {0: 1, 1: 0}])
+def test_class_weights_that_are_not_positive(class_weight):
+    X, y = table()
+    with pytest.raises(ValueError, match="class_weight must give every class a positive weight, got"):
+        classifier(class_weight=class_weight).fit(X, targets(KernelClassifier, y))
+
+
+@pytest.mark.parametrize("class_weight", ["even", 3])
+def test_class_weights_of_another_kind(class_weight):
+    X, y = table()
+    with pytest.raises(ValueError, match="'class_weight' parameter"):
+        classifier(class_weight=class_weight).fit(X, targets(KernelClassifier, y))
