@@ -22,7 +22,8 @@ class SoftmaxCalibration:
     def fit(cls, decisions: Array, labels: Array, weights: Array) -> SoftmaxCalibration:
         """Maximum likelihood on held-out decisions (n, c) of rows with labels (n,) from zero to c - 1.
 
-        A row of the uniform distribution is added at weight one, so that separable decisions get a finite slope.
+        A weak prior (one row of the uniform distribution for the offsets, a normal law of width 100 for the slope in units
+        of the decisions' spread) keeps both finite where the decisions separate the classes.
         """
         n_classes = decisions.shape[1]
         spread = max(float(np.std(decisions)), np.finfo(np.float64).tiny)

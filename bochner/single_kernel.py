@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from bochner.arrays import Array, dense
-from bochner.criteria import Evaluation, Folds, HeldOut, HeldOutError, Rows
+from bochner.criteria import Folds, HeldOut, HeldOutError, Rows
 from bochner.features import FeatureChoices, FeatureMap, build_map
 from bochner.kernels import Kernel
 from bochner.kernels.bandwidth import median_scale
@@ -24,7 +24,6 @@ from bochner.kernels.ties import SharedScales
 from bochner.penalties import NoScalePenalty, ScalePenalty
 from bochner.solvers.lbfgs import Memory, minimise
 from bochner.solvers.normal_equations import CentredMoments
-from bochner.statistics import Moments
 
 FARTHEST = 8.0
 """How far the logarithm of a scale may move from its start."""
@@ -73,7 +72,6 @@ class LearnedKernel:
     intercept: Array
     alpha: float
     value: float
-    moments: Moments | None
     held_out: HeldOut
     families: dict[str, dict[str, float]]
     history: list[dict[str, Any]]
@@ -84,15 +82,14 @@ class LearnedKernel:
 def default_levels(n_rows: int, n_features: int) -> tuple[Level, ...]:
     """Small to large: 256 features on 8000 rows, 1024 on 16,000, then full size for as many steps as it can afford.
 
-    A level is left out where it would be as large as the next; the steps at full size fall with its cost n d^2.
+    A level is left out where full size has less than twice its features. The steps at full size fall with their cost, n d
+    times the smaller of the two; all 40 of them are taken there where no smaller level is left.
     """
-    cost = min(n_rows, 1.5 * n_features) * 1.0 * n_features * max(n_rows, n_features)
-    last = Level(n_features, n_rows, 6 if cost < 2e10 else 3 if cost < 2e11 else 1)
-    small = [Level(256, 8_000, 40, keep=2), Level(1024, 16_000, 12, keep=1)]
-    return (
-        *(level for level in small if 2 * level.n_features <= n_features),
-        replace(last, max_iter=40) if n_features < 512 else last,
-    )
+    small = [Level(256, 8_000, 40, keep=2), Level(1024, 16_000, 12)]
+    small = [level for level in small if 2 * level.n_features <= n_features]
+    cost = float(n_rows) * n_features * min(n_rows, n_features)
+    steps = 6 if cost < 2e10 else 3 if cost < 2e11 else 1
+    return (*small, Level(n_features, n_rows, steps if small else 40))
 
 
 def family_name(kernel: Kernel) -> str:
@@ -110,7 +107,7 @@ def learn_kernel(folds: Folds, plan: Plan, rng: np.random.Generator) -> LearnedK
             climber.climb(level)
         climbers = sorted(climbers, key=lambda c: c.value)[: level.keep]
     best = climbers[0]
-    evaluation = best.at_full_size(plan.levels[-1])
+    evaluation = best.criterion.evaluate(best.feature_map, best.log_alpha, gradient=False)
     alpha = float(np.exp(evaluation.log_alpha))
     solution = CentredMoments(evaluation.totals).solve(alpha)
     basis = evaluation.basis
@@ -120,7 +117,6 @@ def learn_kernel(folds: Folds, plan: Plan, rng: np.random.Generator) -> LearnedK
         intercept=solution.intercept,
         alpha=alpha,
         value=evaluation.value,
-        moments=evaluation.totals if basis is None else None,
         held_out=best.criterion.held_out(best.feature_map, evaluation),
         families={family_name(climber.kernel): climber.summary for climber in everyone},
         history=[record for climber in everyone for record in climber.history],
@@ -131,6 +127,9 @@ def learn_kernel(folds: Folds, plan: Plan, rng: np.random.Generator) -> LearnedK
 
 class Climber:
     """One candidate: a kernel on its way from size to size."""
+
+    feature_map: FeatureMap
+    criterion: Any
 
     def __init__(self, family: Kernel, plan: Plan, folds: Folds, rng: np.random.Generator) -> None:
         self.plan = plan
@@ -149,10 +148,6 @@ class Climber:
     def summary(self) -> dict[str, float]:
         """The criterion reached, and the size at which it was."""
         return {"criterion": self.value, "n_features": self.feature_map.n_features, "n_rows": self.criterion.folds.n}
-
-    feature_map: FeatureMap
-    criterion: Any
-    level: Level
 
     def climb(self, level: Level) -> None:
         """Lower the criterion at one size."""
@@ -173,12 +168,6 @@ class Climber:
         self.log_alpha = float(np.log(best["alpha"]))
         self.n_iter += result.n_iter
         self.converged = result.converged
-
-    def at_full_size(self, level: Level) -> Evaluation:
-        """The criterion of the final map with its penalty and moments."""
-        if self.feature_map.n_features != level.n_features:
-            self._begin(level)
-        return self.criterion.evaluate(self.feature_map, self.log_alpha, gradient=False)
 
     def _start(self, family: Kernel) -> Kernel:
         """The family at its best multiple of the median scale, one scale per column."""
@@ -203,7 +192,6 @@ class Climber:
         if self.kernel.geometry != "additive":  # whose number of features is given by its columns
             choices = replace(choices, n_features=level.n_features)
         self.feature_map = build_map(self.kernel, self.folds.parts[0].X.shape[1], choices, self.rng)
-        self.level = level
 
     def _value_and_gradient(self, point: Array) -> tuple[float, Array]:
         kernel = self.kernel.with_theta(self.plan.ties.expand(point))

@@ -90,10 +90,9 @@ class KernelMachine(BaseEstimator):
 
     def _keep_kernel(self, kernel: Kernel, rows: Rows) -> None:
         """A kernel of standardised rows as fitted attributes, in the units of the data."""
-        varies = np.asarray(
-            abs(rows.X).max(axis=0).todense() if sparse.issparse(rows.X) else abs(rows.X).max(axis=0)
-        ).ravel()
-        relevance = np.where(varies > 0, np.asarray(kernel.scale), 0.0)  # a constant column keeps the scale it started with
+        largest = abs(rows.X).max(axis=0)
+        varies = np.ravel(largest.toarray() if sparse.issparse(largest) else largest) > 0
+        relevance = np.where(varies, np.asarray(kernel.scale), 0.0)  # a constant column keeps the scale it started with
         self.relevance_ = relevance / max(float(relevance.max()), np.finfo(np.float64).tiny)
         self.kernel_ = kernel.replace(scale=np.asarray(kernel.scale) / self.standardiser_.spread)
         self.scale_ = np.asarray(self.kernel_.scale)
@@ -113,9 +112,7 @@ class KernelMachine(BaseEstimator):
     def _families(self) -> tuple[Kernel, ...]:
         """The kernels to try, as they are named or given."""
         if isinstance(self.kernel, str) and self.kernel == "auto":
-            families = tuple(get_kernel(name) for name in AUTO_KERNELS)
-            radial_only = getattr(self, "sampling", "auto") == "orthogonal"
-            return tuple(family for family in families if family.geometry == "radial" or not radial_only)
+            return tuple(get_kernel(name) for name in AUTO_KERNELS)
         return (get_kernel(self.kernel),)
 
     def _starts(self, n_columns: int) -> tuple[Kernel, ...]:
@@ -127,8 +124,6 @@ class KernelMachine(BaseEstimator):
         """Errors that need no data."""
         if self.scale_penalty not in tuple(SCALE_PENALTIES):
             raise ValueError(f"scale_penalty must be one of {', '.join(SCALE_PENALTIES)}, got {self.scale_penalty!r}.")
-        if getattr(self, "schedule", SCHEDULES[0]) not in SCHEDULES:
-            raise ValueError(f"schedule must be one of {', '.join(SCHEDULES)}, got {self.schedule!r}.")
         if self.criterion not in CRITERIA:
             raise ValueError(f"criterion must be one of {', '.join(CRITERIA)}, got {self.criterion!r}.")
         for name in ("scale_penalty_strength", "tol"):
@@ -139,7 +134,12 @@ class KernelMachine(BaseEstimator):
             raise ValueError(f"callback must be a function of one record or None, got {self.callback!r}.")
 
     def _plan(self, n_rows: int, n_columns: int) -> Plan:
+        if self.schedule not in SCHEDULES:
+            raise ValueError(f"schedule must be one of {', '.join(SCHEDULES)}, got {self.schedule!r}.")
         choices = FeatureChoices(n_features=self.n_features, sampling=self.sampling)
+        families = self._starts(n_columns)
+        if self.kernel == "auto" and self.sampling == "orthogonal":  # which exists for radial laws only
+            families = tuple(family for family in families if family.geometry == "radial")
         n_features = self.n_features
         if n_features is None:
             n_features = min(MOST_FEATURES, max(256, 4 * n_rows))
@@ -147,7 +147,7 @@ class KernelMachine(BaseEstimator):
             raise ValueError(f"n_features must be even, since features come as pairs of cosine and sine, got {n_features}.")
         full = (Level(n_features, n_rows, 60),)
         return Plan(
-            families=self._starts(n_columns),
+            families=families,
             from_median=isinstance(self.kernel, str),
             levels=default_levels(n_rows, n_features) if self.schedule == "small-to-large" else full,
             ties=SharedScales(self._groups(n_columns)),

@@ -20,7 +20,7 @@ from bochner.arrays import Array
 from bochner.criteria import Folds, Rows
 from bochner.kernels import Kernel
 from bochner.solvers.normal_equations import factorise
-from bochner.solvers.penalty_search import PenaltySearch
+from bochner.solvers.penalty_search import HIGHEST_PENALTY, PenaltySearch
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,12 @@ class ExactHeldOutError:
         ends = np.cumsum([part.n for part in folds.parts])
         self.validated = [np.arange(ends[k] - folds.parts[k].n, ends[k]) for k in folds.validated]
 
-    def evaluate(self, kernel: Kernel, log_alpha: float | None = None, *, gradient: bool = True) -> ExactEvaluation:
-        """The criterion of a kernel, its penalty chosen: near ``log_alpha``, or on the whole range where that is None."""
+    def evaluate(
+        self, kernel: Kernel, log_alpha: float | None = None, *, gradient: bool = True, highest: float = HIGHEST_PENALTY
+    ) -> ExactEvaluation:
+        """The criterion of a kernel, its penalty chosen: near ``log_alpha``, or on the whole range up to ``highest``."""
         gram = kernel.exact(self.rows.X, self.rows.X)
-        best = ExactFolds(gram, self.rows, self.validated).best(log_alpha)
+        best = ExactFolds(gram, self.rows, self.validated).best(log_alpha, highest=highest)
         slope = kernel.exact_adjoint(self.rows.X, self.rows.X, best.gradient()) if gradient else {}
         return ExactEvaluation(best.value, best.log_alpha, slope, gram)
 

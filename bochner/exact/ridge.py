@@ -18,7 +18,7 @@ from bochner.kernels import Kernel
 from bochner.kernels.bandwidth import median_scale
 from bochner.kernels.ties import SharedScales
 from bochner.penalties import SCALE_PENALTIES
-from bochner.single_kernel import FARTHEST, SAMPLE_ROWS, START_FACTORS, family_name
+from bochner.single_kernel import FARTHEST, HIGHEST_WHILE_LEARNING, SAMPLE_ROWS, START_FACTORS, family_name
 from bochner.solvers.lbfgs import minimise
 
 MATRICES = 6
@@ -125,7 +125,7 @@ class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelMachine):
         if folds.n > few.n:
             kernel, _ = self._minimise(kernel, folds)
         criterion = ExactHeldOutError(folds)
-        evaluation = criterion.evaluate(kernel)
+        evaluation = criterion.evaluate(kernel, gradient=False)
         self.alpha_ = float(np.exp(evaluation.log_alpha))
         self.validation_error_ = evaluation.value
         ridge = ExactRidge.of(evaluation.gram, criterion.rows, self.alpha_)
@@ -153,7 +153,7 @@ class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelMachine):
         def value_and_gradient(free: Array) -> tuple[float, Array]:
             nonlocal log_alpha
             trial = kernel.with_theta(ties.expand(free))
-            evaluation = criterion.evaluate(trial, log_alpha)
+            evaluation = criterion.evaluate(trial, log_alpha, highest=HIGHEST_WHILE_LEARNING)
             log_alpha = evaluation.log_alpha
             scales = np.asarray(trial.scale)
             parameters = dict(evaluation.gradient)

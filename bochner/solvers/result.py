@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from bochner.arrays import Array
 
@@ -20,4 +19,3 @@ class Result:
     violation: float
     n_iter: int
     converged: bool
-    history: list[dict[str, Any]] = field(default_factory=list)

@@ -567,3 +567,9 @@ def test_class_weights_of_another_kind(class_weight):
     X, y = table()
     with pytest.raises(ValueError, match="'class_weight' parameter"):
         classifier(class_weight=class_weight).fit(X, targets(KernelClassifier, y))
+
+
+def test_auto_leaves_out_what_orthogonal_sampling_cannot_draw():
+    X, y = table()
+    model = KernelRegressor(n_features=32, sampling="orthogonal", random_state=0).fit(X, y)
+    assert set(model.families_) == {"Gaussian", "Matern(nu=1.5)"}

@@ -147,3 +147,13 @@ BY_ROW = "folds are drawn by row: a row given twice makes other folds than a wei
 )
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
+
+
+def test_a_start_that_predicts_nothing_is_left():
+    """In 20 columns the median scale is far too narrow: the best penalty there makes predictions constant."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 20))
+    y = np.sin(2 * X[:, 4]) + X[:, 7] * X[:, 13]
+    model = KernelRidgeGD("gaussian", random_state=0).fit(X, y)
+    assert model.validation_error_ < 0.9  # an error of one is that of a constant
+    assert set(np.argsort(-model.relevance_)[:3]) == {4, 7, 13}
