@@ -1,5 +1,5 @@
 """Engines: the only loops over blocks of rows."""
 
-from bochner.engines.passes import adjoint, forward, moments, predict, pull_back
+from bochner.engines.passes import adjoint, forward, moments, predict, pull_back, spread
 
-__all__ = ["adjoint", "forward", "moments", "predict", "pull_back"]
+__all__ = ["adjoint", "forward", "moments", "predict", "pull_back", "spread"]

@@ -13,12 +13,12 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from typing import TypeVar
 
 import numpy as np
-from scipy import sparse
+from scipy import linalg, sparse
 
-from bochner.arrays import Array, host_view, is_foreign, namespace, place
+from bochner.arrays import Array, dense, host_view, is_foreign, namespace, place
 from bochner.engines.threads import map_blocks, row_blocks
 from bochner.features import FeatureGradient, FeatureMap
-from bochner.statistics import Moments
+from bochner.statistics import Moments, MomentSum
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ TILE_BYTES = 2**20
 TILES_A_BLOCK = 8
 DEVICE_BLOCK_BYTES = 2**28
 """Size of the temporaries of one block for arrays of other libraries, whose operations are parallel inside."""
-MOMENT_BLOCK_BYTES = 2**26
+MOMENT_BLOCK_BYTES = 2**24
 """Size of a block of features whose moments are taken."""
 
 
@@ -40,11 +40,16 @@ def forward(feature_map: FeatureMap, X: Array) -> Array:
     if is_foreign(X):
         parts = [placed.forward(X[block, :]) for block in row_blocks(0, X.shape[0], _device_rows(placed))]
         return parts[0] if len(parts) == 1 else namespace(X).concat(parts, axis=0)
+    return _forward_host(placed, X)
+
+
+def _forward_host(placed: FeatureMap, X: Array, out: Array | None = None) -> Array:
+    """Features (n, d) of NumPy or sparse rows, written to ``out`` unless they are sparse."""
     tile = _tile_rows(placed, X)
     blocks = row_blocks(0, X.shape[0], TILES_A_BLOCK * tile)
     if sparse.issparse(X) and sparse.issparse(placed.forward(X[:1])):
         return sparse.vstack(list(map_blocks(lambda block: placed.forward(X[block]), blocks)), format="csr")
-    out = np.empty((X.shape[0], placed.n_features), dtype=X.dtype)
+    out = np.empty((X.shape[0], placed.n_features), dtype=X.dtype) if out is None else out
 
     lend = _lender(lambda: placed.scratch(tile, like=X))
 
@@ -90,10 +95,27 @@ def predict(feature_map: FeatureMap, X: Array, coef: Array, intercept: Array) ->
     return out
 
 
+def spread(feature_map: FeatureMap, X: Array, triangle: Array, mean: Array) -> Array:
+    """|L^-1 (phi(x) - mean)|^2 for all rows of X (n, m), L the lower ``triangle`` (d, d) in float64: (n,)."""
+    placed = feature_map.place(X)
+    blocks = row_blocks(0, X.shape[0], max(256, MOMENT_BLOCK_BYTES // (8 * feature_map.n_features)))
+    parts = []
+    for block in blocks:
+        deviations = dense(_forward_host(placed, X[block])).astype(np.float64) - mean
+        parts.append(np.sum(linalg.solve_triangular(triangle, deviations.T, lower=True, check_finite=False) ** 2, axis=0))
+    return np.concatenate(parts)
+
+
 def moments(feature_map: FeatureMap, X: Array, targets: Array, weights: Array) -> Moments:
     """Moments of the features of X (n, m) with targets (n, c) and weights (n,), one block of features at a time."""
-    blocks = row_blocks(0, X.shape[0], max(512, MOMENT_BLOCK_BYTES // (8 * feature_map.n_features)))
-    return sum_in_order(Moments.of(forward(feature_map, X[b]), targets[b], weights[b]) for b in blocks)
+    placed = feature_map.place(X)
+    n_rows = max(512, MOMENT_BLOCK_BYTES // (8 * feature_map.n_features))
+    total = MomentSum(feature_map.n_features, targets.shape[1])
+    buffer = np.empty((min(n_rows, X.shape[0]), feature_map.n_features), dtype=X.dtype)
+    for block in row_blocks(0, X.shape[0], n_rows):
+        features = _forward_host(placed, X[block], buffer[: block.stop - block.start])
+        total.add(dense(features), targets[block], weights[block])
+    return total.moments()
 
 
 def pull_back(feature_map: FeatureMap, X: Array, gradient_of: Callable[[slice, Array], Array]) -> FeatureGradient:
@@ -104,7 +126,7 @@ def pull_back(feature_map: FeatureMap, X: Array, gradient_of: Callable[[slice, A
         features = placed.forward(X[block])
         return placed.adjoint(X[block], gradient_of(block, features), features=features)
 
-    return sum_in_order(map_blocks(gradient, row_blocks(0, X.shape[0], TILES_A_BLOCK * _tile_rows(placed, X))))
+    return sum_in_order(map_blocks(gradient, row_blocks(0, X.shape[0], _tile_rows(placed, X))))
 
 
 def sum_in_order(parts: Generator[T, None, None]) -> T:

@@ -6,16 +6,16 @@ come back in the order of the rows whatever the number of threads, so sums have 
 
 from __future__ import annotations
 
-import threading
+import os
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import lru_cache
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import cache
 from typing import TypeVar
 
-from threadpoolctl import ThreadpoolController
+from bochner.blas import blas_threads, one_blas_thread
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -24,51 +24,32 @@ def row_blocks(start: int, stop: int, block_rows: int) -> list[slice]:
     return [slice(first, min(first + block_rows, stop)) for first in range(start, stop, block_rows)]
 
 
-def map_blocks(function: Callable[[slice], T], blocks: list[slice]) -> Generator[T, None, None]:
-    """``function`` of every block, in order, on as many threads as BLAS may use now."""
-    workers = min(_blas_threads(), len(blocks))
-    if workers <= 1:
-        with _one_blas_thread():  # several would share out the products, and round them, in another way
+def map_blocks(function: Callable[[S], T], blocks: Sequence[S]) -> Generator[T, None, None]:
+    """``function`` of every block (of rows, or whatever it takes), in order, on as many threads as BLAS may use now."""
+    workers = min(blas_threads(), len(blocks))
+    with one_blas_thread():  # several would share out the products, and round them, in another way
+        if workers <= 1:
             yield from map(function, blocks)
-        return
-    with _one_blas_thread(), ThreadPoolExecutor(workers) as pool:
+            return
+        pool = _pool(workers)
         waiting: deque[Future[T]] = deque()
-        for block in blocks:
-            waiting.append(pool.submit(function, block))
-            if len(waiting) > 2 * workers:  # run ahead, but not without bound: results may be large
+        try:
+            for block in blocks:
+                waiting.append(pool.submit(function, block))
+                if len(waiting) > 2 * workers:  # run ahead, but not without bound: results may be large
+                    yield waiting.popleft().result()
+            while waiting:
                 yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+        finally:  # where a block failed or the caller has seen enough, the others come to their end first
+            for future in waiting:
+                future.cancel()
+            wait(waiting)
 
 
-@lru_cache(maxsize=1)
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController().select(user_api="blas")
+@cache
+def _pool(workers: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(workers, thread_name_prefix="bochner")
 
 
-def _blas_threads() -> int:
-    """Threads that BLAS may use at this moment: all cores unless the user or a parallel caller set a limit."""
-    return max((library["num_threads"] for library in _controller().info()), default=1)
-
-
-_limit_lock = threading.Lock()
-_limit_users = 0
-_limit = None
-
-
-@contextmanager
-def _one_blas_thread() -> Iterator[None]:
-    """Hold BLAS to one thread while any caller is inside; the last one out restores the old number."""
-    global _limit_users, _limit
-    with _limit_lock:
-        if _limit_users == 0:
-            _limit = _controller().limit(limits=1)
-        _limit_users += 1
-    try:
-        yield
-    finally:
-        with _limit_lock:
-            _limit_users -= 1
-            if _limit_users == 0 and _limit is not None:
-                _limit.restore_original_limits()
-                _limit = None
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork

@@ -15,8 +15,8 @@ from bochner.arrays import Array
 from bochner.solvers.result import Result
 
 ARMIJO = 1e-4
-LONGEST_STEP = 1.5
-"""Largest change of any one parameter in one step; parameters are logarithms here."""
+FIRST_STEP, LONGEST_STEP = 0.5, 1.5
+"""Largest change of any one parameter in the first step, and in any other; parameters are logarithms here."""
 
 
 @dataclass
@@ -32,9 +32,9 @@ class Memory:
             self.pairs = [*self.pairs, (step, change)][-self.size :]
 
     def direction(self, gradient: Array) -> Array:
-        """Minus the inverse Hessian estimate times the gradient; a short gradient step while nothing is known."""
+        """Minus the inverse Hessian estimate times the gradient; a step of fixed length while nothing is known."""
         if not self.pairs:
-            return -gradient * min(1.0, 0.5 / max(float(np.max(np.abs(gradient))), 1e-300))
+            return -gradient * (FIRST_STEP / max(float(np.max(np.abs(gradient))), 1e-300))
         q, weights = gradient.copy(), []
         for step, change in reversed(self.pairs):
             weight = (step @ q) / (step @ change)

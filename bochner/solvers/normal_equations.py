@@ -6,11 +6,13 @@ intercept leaves (A_c + W alpha I) beta = B_c with centred moments A_c and B_c.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from scipy import linalg
+from scipy.linalg import blas, lapack
 
 from bochner.arrays import Array
 from bochner.statistics import Moments
@@ -18,35 +20,49 @@ from bochner.statistics import Moments
 
 @dataclass(frozen=True)
 class CentredMoments:
-    """Moments around their means, ready to be solved for any penalty."""
+    """Moments around their means, ready to be solved for any penalty.
+
+    ``moments`` less those of ``left_out`` rows, if there are any; the matrix of what remains is made where it is
+    factorised, and nowhere else.
+    """
 
     moments: Moments
+    left_out: Moments | None = None
+
+    @cached_property
+    def weight(self) -> float:
+        """Sum of the weights."""
+        return self.moments.weight - (self.left_out.weight if self.left_out else 0.0)
 
     @cached_property
     def mean(self) -> Array:
         """Mean of the features: (d,)."""
-        return self.moments.feature_sum / self.moments.weight
+        return self._remaining("feature_sum") / self.weight
 
     @cached_property
     def target_mean(self) -> Array:
         """Mean of the targets: (c,)."""
-        return self.moments.target_sum / self.moments.weight
-
-    @cached_property
-    def gram(self) -> Array:
-        """Centred second moments of the features: (d, d)."""
-        return self.moments.gram - np.outer(self.mean, self.moments.feature_sum)
+        return self._remaining("target_sum") / self.weight
 
     @cached_property
     def cross(self) -> Array:
         """Centred products of features and targets: (d, c)."""
-        return self.moments.cross - np.outer(self.mean, self.moments.target_sum)
+        return self._remaining("cross") - np.outer(self.mean, self.weight * self.target_mean)
+
+    def gram(self) -> Array:
+        """Centred second moments of the features, (d, d), as a fresh matrix."""
+        gram = np.array(self.moments.gram) if self.left_out is None else self.moments.gram - self.left_out.gram
+        return blas.dger(-self.weight, self.mean, self.mean, a=np.asfortranarray(gram), overwrite_a=1)
 
     def solve(self, alpha: float) -> RidgeSolution:
         """The ridge regression of penalty ``alpha``."""
-        factor = factorise(self.gram, self.moments.weight * alpha)
+        factor = factorise_fresh(self.gram, self.weight * alpha)
         coef = factor.solve(self.cross)
         return RidgeSolution(self, alpha, factor, coef, self.target_mean - self.mean @ coef)
+
+    def _remaining(self, name: str) -> Array:
+        value = getattr(self.moments, name)
+        return value if self.left_out is None else value - getattr(self.left_out, name)
 
 
 @dataclass(frozen=True)
@@ -63,7 +79,7 @@ class RidgeSolution:
         """Q^-1 (w, w_0) for the bordered matrix Q of the problem with its intercept: (d, c) and (c,)."""
         mean = self.centred.mean
         solution = self.factor.solve(with_features - np.outer(mean, with_one))
-        return solution, with_one / self.centred.moments.weight - mean @ solution
+        return solution, with_one / self.centred.weight - mean @ solution
 
 
 @dataclass(frozen=True)
@@ -78,17 +94,28 @@ class Factor:
         """The matrix inverse times ``right``."""
         return linalg.cho_solve((self.triangle, True), right, check_finite=False)
 
+    def inverse_trace(self) -> float:
+        """Trace of the inverse of the matrix."""
+        return float(np.sum(np.tril(lapack.dtrtri(self.triangle, lower=1)[0]) ** 2))
+
 
 def factorise(gram: Array, shift: float) -> Factor:
     """Cholesky factor of gram + shift I. Where rounding has made it indefinite, the diagonal grows until it is not."""
-    scale = max(float(np.trace(gram)) / len(gram), np.finfo(np.float64).tiny)
-    if not np.isfinite(scale + shift):
-        raise ValueError("Sums over the rows are not finite: standardise the columns and targets, or look for huge values.")
+    return factorise_fresh(lambda: gram.T.copy(order="A"), shift)
+
+
+def factorise_fresh(make: Callable[[], Array], shift: float) -> Factor:
+    """The same for a matrix that is made anew by every call of ``make`` and overwritten by its factor."""
     jitter = 0.0
     while True:
-        matrix = np.array(gram, order="F")
+        matrix = np.asfortranarray(make())
+        scale = max(float(np.trace(matrix)) / len(matrix), np.finfo(np.float64).tiny)
+        if not np.isfinite(scale + shift):
+            raise ValueError(
+                "Sums over the rows are not finite: standardise the columns and targets, or look for huge values."
+            )
         matrix[np.diag_indices_from(matrix)] += shift + jitter
-        try:
-            return Factor(linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False), jitter)
-        except linalg.LinAlgError:
-            jitter = max(10 * jitter, 1e-14 * scale)
+        triangle, failed = lapack.dpotrf(matrix, lower=1, clean=0, overwrite_a=1)
+        if not failed:
+            return Factor(triangle, jitter)
+        jitter = max(10 * jitter, 1e-14 * scale)

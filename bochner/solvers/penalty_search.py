@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
-LOWEST_PENALTY, HIGHEST_PENALTY = 1e-11, 10.0
+PENALTIES = LOWEST_PENALTY, HIGHEST_PENALTY = 1e-11, 10.0
 """Range of the ridge penalty; features are unit vectors, so the mean loss gives it a scale of its own."""
-GRID_POINTS = 13
+GRID_POINTS = 10
+PRECISION = 1e-4
+"""The search ends when another step promises to lower the error by less than this part of it."""
+FIRST_STEP, LONGEST_STEP = 0.5, 4.0
 
 
 class PenaltySearch(ABC):
@@ -21,37 +24,44 @@ class PenaltySearch(ABC):
 
     @abstractmethod
     def at(self, log_alpha: float) -> Any:
-        """The solution at one penalty: an object with ``value``, ``slope`` (in log alpha) and ``log_alpha``."""
+        """The solution at one penalty: ``value``, ``slope`` and ``curvature`` (or None) in log alpha, ``log_alpha``."""
 
-    def best(self, start: float | None, *, highest: float = HIGHEST_PENALTY) -> Any:
-        """The penalty of least error: a root of the slope near ``start``, or near the best point of a grid."""
-        low, high = np.log(LOWEST_PENALTY), np.log(highest)
+    def best(self, start: float | None, *, bounds: tuple[float, float] = PENALTIES) -> Any:
+        """The penalty of least error near ``start``, or near the best point of a grid: Newton steps inside a bracket."""
+        ends = low, high = float(np.log(bounds[0])), float(np.log(bounds[1]))
         if start is None:
-            here = min((self.at(point) for point in np.linspace(low, high, GRID_POINTS)), key=lambda s: s.value)
+            here = min((self.at(float(point)) for point in np.linspace(low, high, GRID_POINTS)), key=lambda s: s.value)
         else:
             here = self.at(float(np.clip(start, low, high)))
-        best, step = here, 0.5
-        for _ in range(12):  # walk downhill until the slope changes sign
-            there = self.at(float(np.clip(here.log_alpha - np.sign(here.slope) * step, low, high)))
-            best = min(best, there, key=lambda s: s.value)
-            if there.slope * here.slope <= 0 or there.log_alpha in (low, high):
-                break
-            here, step = there, 2 * step
-        return self._root(here, there, best)
-
-    def _root(self, one: Any, two: Any, best: Any) -> Any:
-        """The sign change of the slope between two points, by the Illinois rule, to a thousandth of the error."""
-        a, slope_a, b, slope_b = one.log_alpha, one.slope, two.log_alpha, two.slope
-        moved = None
-        for _ in range(8):
-            if slope_a * slope_b >= 0 or abs(best.slope) <= 1e-3 * best.value:
-                break
-            middle = self.at(a - slope_a * (b - a) / (slope_b - slope_a))
-            best = min(best, middle, key=lambda s: s.value)
-            if middle.slope * slope_a < 0:  # an end that stays twice counts for half
-                b, slope_b, slope_a = middle.log_alpha, middle.slope, slope_a / (2 if moved == "b" else 1)
-                moved = "b"
+        best, before, reach = here, None, FIRST_STEP
+        for _ in range(20):
+            if here.slope > 0 and np.isfinite(here.value):
+                high = here.log_alpha
             else:
-                a, slope_a, slope_b = middle.log_alpha, middle.slope, slope_b / (2 if moved == "a" else 1)
-                moved = "a"
+                low = here.log_alpha
+            step, promise = _newton(here, before)
+            if promise is not None and promise <= PRECISION * here.value:
+                break
+            if promise is None:
+                step, reach = -np.sign(here.slope) * reach, 2 * reach
+            target = here.log_alpha + float(np.clip(step, -LONGEST_STEP, LONGEST_STEP))
+            if not low < target < high:
+                end = low if target <= low else high
+                target = end if end in ends else 0.5 * (low + high)
+            if abs(target - here.log_alpha) < 1e-6:
+                break
+            before, here = here, self.at(target)
+            best = min(best, here, key=lambda s: s.value)
         return best
+
+
+def _newton(here: Any, before: Any) -> tuple[float, float | None]:
+    """The Newton step from here and what it promises to gain; no promise where the curvature is unknown or negative."""
+    curvature = here.curvature
+    if curvature is None and before is not None and before.log_alpha != here.log_alpha:
+        curvature = (here.slope - before.slope) / (here.log_alpha - before.log_alpha)
+    if not np.isfinite(here.value):
+        return LONGEST_STEP, np.nan  # rounding has eaten a penalty this small
+    if curvature is None or not curvature > 0:
+        return 0.0, None
+    return -here.slope / curvature, 0.5 * here.slope**2 / curvature

@@ -10,7 +10,8 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from bochner import engines
-from bochner.engines import passes, threads
+from bochner.blas import blas_threads
+from bochner.engines import passes
 from bochner.features.build import FORMS
 from tests.cases import ALL, RANDOM, each, feature_tolerance, relative_error, rows, small_map, with_scales
 
@@ -121,7 +122,7 @@ def test_same_bits_on_one_and_two_threads(kernel, form, dtype, n, small_blocks):
     answers = []
     for limit in (1, 2):
         with threadpool_limits(limits=limit, user_api="blas"):
-            assert threads._blas_threads() == limit
+            assert blas_threads() == limit
             answers.append(bits(feature_map, X, G))
     for one, two in zip(*answers, strict=True):
         np.testing.assert_array_equal(one, two)

@@ -6,6 +6,7 @@ import time
 import pytest
 from threadpoolctl import threadpool_limits
 
+from bochner.blas import blas_threads
 from bochner.engines import threads
 from bochner.engines.threads import map_blocks, row_blocks
 
@@ -20,7 +21,7 @@ def test_blocks_cover_the_rows_once(n, size):
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_results_come_in_order(workers, monkeypatch):
-    monkeypatch.setattr(threads, "_blas_threads", lambda: workers)
+    monkeypatch.setattr(threads, "blas_threads", lambda: workers)
     blocks = row_blocks(0, 30, 1)
 
     def late_at_first(block):
@@ -41,15 +42,15 @@ def test_errors_reach_the_caller_and_blas_gets_its_threads_back(workers, monkeyp
 
         with pytest.raises(ValueError, match="block five"):
             list(map_blocks(fails, row_blocks(0, 10, 1)))
-        assert threads._blas_threads() == workers
+        assert blas_threads() == workers
 
 
 def test_each_thread_has_one_blas_thread():
     seen = []
     with threadpool_limits(limits=2, user_api="blas"):
-        list(map_blocks(lambda block: seen.append(threads._blas_threads()), row_blocks(0, 6, 1)))
+        list(map_blocks(lambda block: seen.append(blas_threads()), row_blocks(0, 6, 1)))
         assert seen == [1] * 6
-        assert threads._blas_threads() == 2
+        assert blas_threads() == 2
 
 
 def test_a_limit_set_by_the_caller_is_kept():
@@ -64,7 +65,7 @@ def test_a_caller_who_stops_early_leaves_nothing_behind(monkeypatch):
         results = map_blocks(lambda block: block.start, row_blocks(0, 50, 1))
         assert next(results) == 0
         results.close()
-        assert threads._blas_threads() == 2
+        assert blas_threads() == 2
 
 
 def test_two_callers_at_once(monkeypatch):
@@ -80,4 +81,4 @@ def test_two_callers_at_once(monkeypatch):
         for caller in callers:
             caller.join()
         assert answers == {"a": list(range(20)), "b": list(range(20))}
-        assert threads._blas_threads() == 2
+        assert blas_threads() == 2

@@ -1,0 +1,78 @@
+"""Repeated passes over the features of the same rows: kept in memory, or made anew for every block of every pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from bochner.arrays import Array, dense, fetch64
+from bochner.engines.passes import MOMENT_BLOCK_BYTES, forward, sum_in_order
+from bochner.engines.threads import map_blocks, row_blocks
+from bochner.features import FeatureMap
+from bochner.statistics import Moments
+
+PRODUCT_BLOCK_BYTES = 2**21
+"""Size of a block of features that is multiplied from both sides: the second time it comes out of the cache."""
+
+
+class TableFeatures:
+    """The features (n, d) of one table of rows X (n, m): those that are ``kept``, or else made anew from X."""
+
+    def __init__(self, feature_map: FeatureMap, X: Array, kept: Array | None = None) -> None:
+        self.n = X.shape[0]
+        self.n_features = feature_map.n_features if kept is None else kept.shape[1]
+        self._X = X
+        self._map = feature_map.place(X)
+        self._kept = kept
+
+    def some(self, rows: slice) -> Array:
+        """Features (b, d) of some rows, on the thread that asks for them."""
+        return self._map.forward(self._X[rows]) if self._kept is None else self._kept[rows]
+
+    def many(self, rows: slice) -> Array:
+        """The same on all threads."""
+        return forward(self._map, self._X[rows]) if self._kept is None else self._kept[rows]
+
+
+class Products:
+    """Products with the features Phi (n, d) of several tables, one under the other, and a last column of ones."""
+
+    def __init__(self, tables: Sequence[TableFeatures]) -> None:
+        self._cuts = _cut(tables, PRODUCT_BLOCK_BYTES, at_least=64)
+        self._large_cuts = _cut(tables, MOMENT_BLOCK_BYTES, at_least=512)
+        self._sources = {block.start: (table, rows) for block, table, rows in self._cuts}
+
+    def there_and_back(self, coef: Array, between: Callable[[slice, Array], Array]) -> Array:
+        """[Phi 1]' between([Phi 1] coef) for coef (d + 1, c): (d + 1, c), in one pass.
+
+        ``between(block, scores)`` turns the scores (b, c) of a block of rows into as many numbers.
+        """
+
+        def of_block(block: slice) -> Array:
+            table, rows = self._sources[block.start]
+            features = table.some(rows)
+            middle = between(block, features @ coef[:-1] + coef[-1])
+            return np.concatenate([features.T @ middle, middle.sum(axis=0, keepdims=True)])
+
+        return sum_in_order(map_blocks(of_block, [block for block, _, _ in self._cuts]))
+
+    def moments(self, weights: Array) -> list[Moments]:
+        """Moments of the features, with no targets, under each column of weights (n, k): k of them, in one pass."""
+        sums: list[Moments] = []
+        for block, table, rows in self._large_cuts:
+            features = fetch64(dense(table.many(rows)))
+            parts = [Moments.of(features, np.empty((len(features), 0)), column) for column in weights[block].T]
+            sums = [one + two for one, two in zip(sums, parts, strict=True)] if sums else parts
+        return sums
+
+
+def _cut(tables: Sequence[TableFeatures], block_bytes: int, *, at_least: int) -> list[tuple[slice, TableFeatures, slice]]:
+    """Blocks of rows of tables one under the other: which rows of the whole, which table, which rows of it."""
+    cuts = []
+    start = 0
+    for table in tables:
+        for rows in row_blocks(0, table.n, max(at_least, block_bytes // (8 * table.n_features))):
+            cuts.append((slice(start + rows.start, start + rows.stop), table, rows))
+        start += table.n
+    return cuts
