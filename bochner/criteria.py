@@ -15,18 +15,22 @@ from __future__ import annotations
 
 import functools
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
-from scipy import sparse
+from scipy import linalg, sparse
 
 from bochner.arrays import Array, dense
+from bochner.blas import one_blas_pool
 from bochner.engines import forward, moments, predict, pull_back
 from bochner.features import FeatureGradient, FeatureMap
-from bochner.solvers.normal_equations import CentredMoments, RidgeSolution
-from bochner.solvers.penalty_search import HIGHEST_PENALTY, PenaltySearch
+from bochner.solvers.normal_equations import CentredMoments
+from bochner.solvers.penalty_search import PENALTIES, PenaltySearch
 from bochner.statistics import Moments
 
+Penalty = float | Array
+"""The logarithm of the ridge penalty: one number, or one for each target (c,)."""
 FEW_ROWS = 1.5
 """Work in the span of the rows where there are this many times more features than rows."""
 
@@ -73,16 +77,33 @@ class Folds:
 
     parts: tuple[Rows, ...]
     validated: tuple[int, ...]
+    fitted: tuple[int, ...] | None = None
+    """The parts that the final regression is fitted on; None: all of them."""
 
     @property
     def n(self) -> int:
         """Number of rows in all."""
         return sum(part.n for part in self.parts)
 
-    def head(self, n_rows: int) -> Folds:
-        """The first rows of every part, in proportion, about ``n_rows`` in all: rows must be in random order."""
+    def head(self, n_rows: int, most_validated: int | None = None) -> Folds:
+        """The first rows of every part, in proportion, about ``n_rows`` in all: rows must be in random order.
+
+        Of the parts to predict, the first ``most_validated`` stay so.
+        """
         share = min(1.0, n_rows / self.n)
-        return Folds(tuple(p.take(slice(0, max(1, int(np.ceil(share * p.n))))) for p in self.parts), self.validated)
+        validated = self.validated[:most_validated]
+        return replace(
+            self, validated=validated, parts=tuple(p.take(slice(0, max(1, int(np.ceil(share * p.n))))) for p in self.parts)
+        )
+
+    def astype(self, dtype: Any) -> Folds:
+        """The same with X in another precision."""
+        return replace(self, parts=tuple(replace(p, X=p.X.astype(dtype)) for p in self.parts))
+
+    @property
+    def to_fit(self) -> list[Rows]:
+        """The parts that the final regression is fitted on."""
+        return [self.parts[k] for k in range(len(self.parts)) if self.fitted is None or k in self.fitted]
 
 
 @dataclass(frozen=True)
@@ -90,40 +111,90 @@ class Evaluation:
     """The criterion at one kernel and its best penalty."""
 
     value: float
-    log_alpha: float
+    log_alpha: Penalty
     gradient: FeatureGradient | None
     totals: Moments
+    """Moments of the rows that the final regression is fitted on."""
     models: dict[int, tuple[Array, Array]]
     """For each validated part, the coefficients (d, c) and intercept (c,) that predict it."""
     basis: Array | None
     """Where there are more features than rows: an orthonormal basis (d, n) of the rows' span, and moments in it."""
 
 
-class HeldOutError:
-    """Mean squared error of held-out predictions, as a function of a feature map."""
+class Criterion(Protocol):
+    """What is minimised over kernels: a held-out error with its penalty chosen, its gradient, and the fit it leads to."""
 
-    def __init__(self, folds: Folds) -> None:
+    folds: Folds
+
+    def evaluate(
+        self,
+        feature_map: FeatureMap,
+        log_alpha: Penalty | None = None,
+        *,
+        gradient: bool = True,
+        bounds: tuple[float, float] = ...,
+    ) -> Any:
+        """The criterion of a map: an object with ``value``, ``log_alpha`` and ``gradient``."""
+
+    def fit(self, feature_map: FeatureMap, evaluation: Any) -> tuple[Array, Array]:
+        """Coefficients (d, c) and intercept (c,) of the rows to fit, with the penalty of an evaluation."""
+
+    def held_out(self, feature_map: FeatureMap, evaluation: Any) -> HeldOut:
+        """Every validated row with its prediction by the model that has not seen it."""
+
+
+class HeldOutError:
+    """Mean squared error of held-out predictions, as a function of a feature map.
+
+    ``penalty`` is a number that stays, or None: the best one for every map, for each target by itself if ``per_target``.
+    """
+
+    def __init__(self, folds: Folds, *, penalty: float | None = None, per_target: bool = False) -> None:
         self.folds = folds
+        self.penalty = penalty
+        self.per_target = per_target
         outputs = folds.parts[0].targets.shape[1]
         self.normaliser = outputs * float(sum(folds.parts[k].weights.sum() for k in folds.validated))
 
     def evaluate(
         self,
         feature_map: FeatureMap,
-        log_alpha: float | None = None,
+        log_alpha: Penalty | None = None,
         *,
         gradient: bool = True,
-        highest: float = HIGHEST_PENALTY,
+        bounds: tuple[float, float] = PENALTIES,
     ) -> Evaluation:
-        """The criterion of a map, its penalty chosen: near ``log_alpha``, or on the whole range up to ``highest``."""
+        """The criterion of a map, its penalty chosen: near ``log_alpha``, or anywhere in ``bounds``."""
+        with one_blas_pool():
+            return self._evaluate(feature_map, log_alpha, gradient=gradient, bounds=bounds)
+
+    def _evaluate(
+        self, feature_map: FeatureMap, log_alpha: Penalty | None, *, gradient: bool, bounds: tuple[float, float]
+    ) -> Evaluation:
         basis = self._span(feature_map)
         parts = [self._moments(feature_map, part, basis) for part in self.folds.parts]
         totals = functools.reduce(operator.add, parts)
-        ridge = FoldedRidge(parts, totals, self.folds.validated, self.normaliser)
-        best = ridge.best(log_alpha, highest=highest)
-        slope = self._gradient(feature_map, best, basis) if gradient else None
-        models = {k: (_expand(m.solution.coef, basis), m.solution.intercept) for k, m in best.models.items()}
-        return Evaluation(best.value, best.log_alpha, slope, totals, models, basis)
+        best = self._solve(FoldedMoments(parts, totals, self.folds.validated, self.normaliser), log_alpha, bounds)
+        models = {
+            k: FoldModel(_expand(m.coef, basis), m.intercept, _expand(m.adjoint, basis), m.adjoint_intercept)
+            for k, m in best.models.items()
+        }
+        slope = self._gradient(feature_map, models) if gradient else None
+        if self.folds.fitted is not None:
+            totals = functools.reduce(operator.add, [parts[k] for k in self.folds.fitted])
+        chosen = {k: (m.coef, m.intercept) for k, m in models.items()}
+        return Evaluation(best.value, best.log_alpha, slope, totals, chosen, basis)
+
+    def fit(self, feature_map: FeatureMap, evaluation: Evaluation) -> tuple[Array, Array]:
+        """Coefficients (d, c) and intercept (c,) of the rows to fit, with the penalty of an evaluation."""
+        return fit_ridge(evaluation)
+
+    def _solve(self, folded: FoldedMoments, log_alpha: Penalty | None, bounds: tuple[float, float]) -> FoldedSolution:
+        if self.penalty is not None:
+            return FoldedRidge(folded).at(float(np.log(self.penalty)))
+        if self.per_target:
+            return FoldedTargets(folded).best(log_alpha, bounds=bounds)
+        return FoldedRidge(folded).best(log_alpha, bounds=bounds)
 
     def held_out(self, feature_map: FeatureMap, evaluation: Evaluation) -> HeldOut:
         """Every validated row with its prediction by the model that has not seen it."""
@@ -142,29 +213,40 @@ class HeldOutError:
             return moments(feature_map, part.X, part.targets, part.weights)
         return Moments.of(forward(feature_map, part.X) @ basis, part.targets, part.weights)
 
-    def _gradient(self, feature_map: FeatureMap, best: FoldedSolution, basis: Array | None) -> FeatureGradient:
-        models = {
-            k: (_expand(m.solution.coef, basis), m.solution.intercept, _expand(m.adjoint, basis), m.adjoint_intercept)
-            for k, m in best.models.items()
-        }
-        parts = []
-        for index, part in enumerate(self.folds.parts):
+    def _gradient(self, feature_map: FeatureMap, models: dict[int, FoldModel]) -> FeatureGradient:
+        right = {k: np.concatenate([m.coef, m.adjoint], axis=1) for k, m in models.items()}
 
-            def slope(block: slice, features: Array, part: Rows = part, index: int = index) -> Array:
-                left, right = [], []
-                weights = part.weights[block, None]
-                for k, (coef, intercept, adjoint, adjoint_intercept) in models.items():
-                    residual = weights * (features @ coef + intercept - part.targets[block])
+        def of_part(index: int) -> FeatureGradient:
+            part = self.folds.parts[index]
+
+            def slope(block: slice, features: Array) -> Array:
+                left, weights = [], part.weights[block, None]
+                for k, model in models.items():
+                    predictions, sensitivities = np.split(features @ right[k], 2, axis=1)
+                    residual = weights * (predictions + model.intercept - part.targets[block])
                     if k == index:
-                        left.append(2 / self.normaliser * residual)
-                        right.append(coef)
+                        left += [2 / self.normaliser * residual, np.zeros_like(residual)]
                     else:
-                        left += [-residual, -weights * (features @ adjoint + adjoint_intercept)]
-                        right += [adjoint, coef]
-                return np.concatenate(left, axis=1) @ np.concatenate(right, axis=1).T
+                        left += [-weights * (sensitivities + model.adjoint_intercept), -residual]
+                return np.concatenate(left, axis=1) @ np.concatenate(list(right.values()), axis=1).T
 
-            parts.append(pull_back(feature_map, part.X, slope))
-        return functools.reduce(operator.add, parts)
+            return pull_back(feature_map, part.X, slope)
+
+        return functools.reduce(operator.add, map(of_part, range(len(self.folds.parts))))
+
+
+def fit_ridge(evaluation: Evaluation) -> tuple[Array, Array]:
+    """The ridge regression of the moments of an evaluation, at its penalty: coefficients (d, c) and intercept (c,)."""
+    centred = CentredMoments(evaluation.totals)
+    if np.ndim(evaluation.log_alpha) == 0:
+        solution = centred.solve(float(np.exp(evaluation.log_alpha)))
+        coef, intercept = solution.coef, solution.intercept
+    else:
+        values, vectors = linalg.eigh(centred.gram(), check_finite=False)
+        shift = centred.weight * np.exp(evaluation.log_alpha)
+        coef = vectors @ ((vectors.T @ centred.cross) / (np.maximum(values, 0)[:, None] + shift))
+        intercept = centred.target_mean - centred.mean @ coef
+    return _expand(coef, evaluation.basis), intercept
 
 
 def span_of(features: Array) -> Array | None:
@@ -184,42 +266,131 @@ def _expand(coef: Array, basis: Array | None) -> Array:
 
 @dataclass(frozen=True)
 class FoldModel:
-    """The ridge regression that predicts one part, and the adjoint of its held-out error."""
+    """The ridge regression that predicts one part, and the adjoint of its held-out error: (d, c) and (c,) each."""
 
-    solution: RidgeSolution
+    coef: Array
+    intercept: Array
     adjoint: Array
     adjoint_intercept: Array
 
 
 @dataclass(frozen=True)
 class FoldedSolution:
-    """All parts predicted at one penalty: held-out error, its derivative in log alpha, the models."""
+    """All parts predicted at one penalty: held-out error, its two derivatives in log alpha, the models."""
 
     value: float
     slope: float
-    log_alpha: float
+    curvature: float
+    log_alpha: Penalty
     models: dict[int, FoldModel]
 
 
-class FoldedRidge(PenaltySearch):
-    """Held-out error as a function of the penalty alone, from the moments of the parts."""
+@dataclass(frozen=True)
+class FoldedMoments:
+    """The moments of all parts and of their sum, the parts to predict, and what sums of squares are divided by."""
 
-    def __init__(self, parts: list[Moments], totals: Moments, validated: tuple[int, ...], normaliser: float) -> None:
-        self.parts = {k: parts[k] for k in validated}
-        self.centred = {k: CentredMoments(totals - parts[k]) for k in validated}
-        self.normaliser = normaliser
+    parts: list[Moments]
+    totals: Moments
+    validated: tuple[int, ...]
+    normaliser: float
+
+    def training(self, k: int) -> CentredMoments:
+        """What part ``k`` is predicted from: all the others."""
+        if len(self.parts) == 2:
+            return CentredMoments(self.parts[1 - k])
+        return CentredMoments(self.totals, left_out=self.parts[k])
+
+
+class FoldedRidge(PenaltySearch):
+    """Held-out error as a function of the penalty alone, from the moments of the parts.
+
+    With shift W alpha, S = A_c + shift I and adjoint a = (2/N) S^-1 w for the products w of features and residuals, the
+    derivatives in log alpha are beta' = -shift S^-1 beta, J' = -shift <a, beta> and
+    J'' = (2/N) |Phi_k beta'|^2 + J' - 2 shift <a, beta'>.
+    """
+
+    def __init__(self, folded: FoldedMoments) -> None:
+        self.folded = folded
+        self.training = {k: folded.training(k) for k in folded.validated}
 
     def at(self, log_alpha: float) -> FoldedSolution:
         """Every part predicted with penalty exp(log_alpha)."""
-        value = slope = 0.0
-        models = {}
-        for k, centred in self.centred.items():
-            solution = centred.solve(float(np.exp(log_alpha)))
-            value += float(self.parts[k].squared_error(solution.coef, solution.intercept).sum()) / self.normaliser
-            with_features, with_one = self.parts[k].residual_products(solution.coef, solution.intercept)
-            adjoint, adjoint_intercept = solution.adjoint(
-                2 / self.normaliser * with_features, 2 / self.normaliser * with_one
+        solved = [self._part(k, log_alpha) for k in self.folded.validated]
+        value, slope, curvature = np.sum([part[:3] for part in solved], axis=0).tolist()
+        models = {k: part[3] for k, part in zip(self.folded.validated, solved, strict=True)}
+        return FoldedSolution(value if value >= 0 else np.inf, slope, curvature, log_alpha, models)
+
+    def _part(self, k: int, log_alpha: float) -> tuple[float, float, float, FoldModel]:
+        """The error of one part, its two derivatives in log alpha, and the model that predicts it."""
+        part, unit, centred = self.folded.parts[k], 2 / self.folded.normaliser, self.training[k]
+        solution = centred.solve(float(np.exp(log_alpha)))
+        shift = centred.weight * solution.alpha
+        value = float(part.squared_error(solution.coef, solution.intercept).sum()) / self.folded.normaliser
+        with_features, with_one = part.residual_products(solution.coef, solution.intercept)
+        adjoint, adjoint_intercept = solution.adjoint(unit * with_features, unit * with_one)
+        change = -shift * solution.factor.solve(solution.coef)
+        slope = -shift * float(np.sum(adjoint * solution.coef))
+        curvature = unit * float(part.square(change, -centred.mean @ change).sum())
+        curvature += slope - 2 * shift * float(np.sum(adjoint * change))
+        return value, slope, curvature, FoldModel(solution.coef, solution.intercept, adjoint, adjoint_intercept)
+
+
+class FoldedTargets:
+    """The same with a penalty for each target: one eigendecomposition for each part gives the errors of all penalties."""
+
+    def __init__(self, folded: FoldedMoments) -> None:
+        self.folded = folded
+        self.training = {k: folded.training(k) for k in folded.validated}
+        self.spectra = {}
+        for k, centred in self.training.items():
+            values, vectors = linalg.eigh(centred.gram(), check_finite=False)
+            self.spectra[k] = np.maximum(values, 0), vectors
+
+    def best(self, start: Penalty | None, *, bounds: tuple[float, float] = PENALTIES) -> FoldedSolution:
+        """Every part predicted with the best penalty of each target; ``start`` (c,) says where to look."""
+        n_targets = len(self.folded.totals.target_sum)
+        starts = [None] * n_targets if start is None else np.broadcast_to(start, n_targets)
+        chosen = [OneTarget(self, j).best(starts[j], bounds=bounds) for j in range(n_targets)]
+        models = {
+            k: FoldModel(
+                np.concatenate([s.models[k].coef for s in chosen], axis=1),
+                np.concatenate([s.models[k].intercept for s in chosen]),
+                np.concatenate([s.models[k].adjoint for s in chosen], axis=1),
+                np.concatenate([s.models[k].adjoint_intercept for s in chosen]),
             )
-            slope -= centred.moments.weight * solution.alpha * float(np.sum(adjoint * solution.coef))
-            models[k] = FoldModel(solution, adjoint, adjoint_intercept)
-        return FoldedSolution(value if value >= 0 else np.inf, slope, log_alpha, models)
+            for k in self.folded.validated
+        }
+        log_alpha = np.array([s.log_alpha for s in chosen])
+        return FoldedSolution(sum(s.value for s in chosen), 0.0, 0.0, log_alpha, models)
+
+
+class OneTarget(PenaltySearch):
+    """Held-out error of one target as a function of its penalty, from eigendecompositions."""
+
+    def __init__(self, targets: FoldedTargets, index: int) -> None:
+        self.targets = targets
+        self.folded = targets.folded
+        self.column = slice(index, index + 1)
+
+    def at(self, log_alpha: float) -> FoldedSolution:
+        """Every part predicted with penalty exp(log_alpha)."""
+        value = slope = curvature = 0.0
+        models = {}
+        unit = 2 / self.folded.normaliser
+        for k, centred in self.targets.training.items():
+            part = self.folded.parts[k].target(self.column)
+            values, vectors = self.targets.spectra[k]
+            shift = centred.weight * float(np.exp(log_alpha))
+            inverse = 1 / (values + shift)[:, None]
+            rotated = inverse * (vectors.T @ centred.cross[:, self.column])
+            coef, change = np.split(vectors @ np.concatenate([rotated, -shift * inverse * rotated], axis=1), 2, axis=1)
+            intercept = centred.target_mean[self.column] - centred.mean @ coef
+            value += float(part.squared_error(coef, intercept).sum()) / self.folded.normaliser
+            with_features, with_one = part.residual_products(coef, intercept)
+            adjoint = vectors @ (inverse * (vectors.T @ (unit * (with_features - np.outer(centred.mean, with_one)))))
+            falls = -shift * float(np.sum(adjoint * coef))
+            slope += falls
+            curvature += unit * float(part.square(change, -centred.mean @ change).sum())
+            curvature += falls - 2 * shift * float(np.sum(adjoint * change))
+            models[k] = FoldModel(coef, intercept, adjoint, unit * with_one / centred.weight - centred.mean @ adjoint)
+        return FoldedSolution(value if value >= 0 else np.inf, slope, curvature, log_alpha, models)

@@ -13,42 +13,48 @@ All features are held at once, n d numbers; the time is that of a few products o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import linalg
 
 from bochner.arrays import Array, dense
-from bochner.criteria import Evaluation, Folds, HeldOut, Rows, span_of
+from bochner.criteria import Evaluation, Folds, HeldOut, Rows, fit_ridge, span_of
 from bochner.engines import forward, pull_back
 from bochner.features import FeatureGradient, FeatureMap
-from bochner.solvers.penalty_search import HIGHEST_PENALTY, PenaltySearch
+from bochner.solvers.penalty_search import PENALTIES, PenaltySearch
 from bochner.statistics import Moments
 
 
 class LeaveOneOutError:
     """Mean squared error of leave-one-out predictions, as a function of a feature map."""
 
-    def __init__(self, folds: Folds) -> None:
+    def __init__(self, folds: Folds, *, penalty: float | None = None) -> None:
         self.folds = folds
+        self.penalty = penalty
         self.rows = Rows.stack(list(folds.parts))
 
     def evaluate(
         self,
         feature_map: FeatureMap,
-        log_alpha: float | None = None,
+        log_alpha: Any = None,
         *,
         gradient: bool = True,
-        highest: float = HIGHEST_PENALTY,
+        bounds: tuple[float, float] = PENALTIES,
     ) -> Evaluation:
-        """The criterion of a map, its penalty chosen: near ``log_alpha``, or on the whole range up to ``highest``."""
+        """The criterion of a map, its penalty chosen: near ``log_alpha``, or anywhere in ``bounds``."""
         features = dense(forward(feature_map, self.rows.X))
         basis = span_of(features)
         features = features if basis is None else features @ basis
         ridge = LeaveOneOutRidge(features, self.rows)
-        best = ridge.best(log_alpha, highest=highest)
+        best = ridge.best(log_alpha, bounds=bounds) if self.penalty is None else ridge.at(float(np.log(self.penalty)))
         slope = self._gradient(feature_map, ridge.gradient(best), basis) if gradient else None
         totals = Moments.of(features, self.rows.targets, self.rows.weights)
         return Evaluation(best.value, best.log_alpha, slope, totals, {}, basis)
+
+    def fit(self, feature_map: FeatureMap, evaluation: Evaluation) -> tuple[Array, Array]:
+        """Coefficients (d, c) and intercept (c,) of all rows, with the penalty of an evaluation."""
+        return fit_ridge(evaluation)
 
     def held_out(self, feature_map: FeatureMap, evaluation: Evaluation) -> HeldOut:
         """Every row with its prediction by the regression that has not seen it."""
@@ -70,6 +76,7 @@ class LeaveOneOutSolution:
 
     value: float
     slope: float
+    curvature: None
     log_alpha: float
     inverse: Array
     """(l + W alpha)^-1: (d,)."""
@@ -116,7 +123,7 @@ class LeaveOneOutRidge(PenaltySearch):
             q * self.weights * (self.squares @ steps)
         )
         value = 0.5 * float(np.sum(scale[:, None] * left_out**2))
-        return LeaveOneOutSolution(value, float(slope), log_alpha, inverse, coef, residual, left_out, g, q)
+        return LeaveOneOutSolution(value, float(slope), None, log_alpha, inverse, coef, residual, left_out, g, q)
 
     def gradient(self, solution: LeaveOneOutSolution) -> Array:
         """Gradient of the error in the features: (n, d)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from bochner.arrays import Array
 
 class ScalePenalty(Protocol):
     """r(s) for scales s (m,) in units of the standardised columns."""
+
+    negligible: ClassVar[float]
+    """Scales below this part of the largest one count as zero."""
 
     def value(self, scales: Array) -> float:
         """The penalty."""
@@ -24,6 +27,8 @@ class ScalePenalty(Protocol):
 @dataclass(frozen=True)
 class NoScalePenalty:
     """r(s) = 0."""
+
+    negligible: ClassVar[float] = 0.0
 
     strength: float = 0.0
 
@@ -38,6 +43,8 @@ class NoScalePenalty:
 class SquaredScalePenalty:
     """r(s) = strength sum_i s_i^2: smoother kernels (the paper's regulariser)."""
 
+    negligible: ClassVar[float] = 0.0
+
     strength: float = 1e-3
 
     def value(self, scales: Array) -> float:
@@ -50,6 +57,8 @@ class SquaredScalePenalty:
 @dataclass(frozen=True)
 class SparseScalePenalty:
     """r(s) = strength sum_i s_i: drives the scales of useless columns to zero."""
+
+    negligible: ClassVar[float] = 1e-3
 
     strength: float = 1e-3
 

@@ -1,66 +1,34 @@
-"""Single-kernel learning (RFF-SKL): the parameters of a kernel by the gradient of held-out error, from small to large.
+"""Single-kernel learning (RFF-SKL): the parameters of a kernel by the gradient of held-out error, on random features.
 
-Candidates (kernel families) start at the scale that the held-out error of a wide kernel and a narrow one decides. Each
-climbs at a small number of features and rows; the best go on to larger sizes with their scales and their curvature; the
-last one takes a few steps at full size. The ridge penalty is chosen anew for every kernel tried, since it does not carry
-over from one size to the next, and the final coefficients come from all rows.
+Kernels descend from few features and rows to all of them (:mod:`bochner.descent`). The ridge penalty is chosen anew for
+every kernel tried, since it does not carry over from one size to the next, and the final coefficients come from all rows.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, cast
 
 import numpy as np
 
 from bochner.arrays import Array, dense
-from bochner.criteria import Folds, HeldOut, HeldOutError, Rows
+from bochner.criteria import Criterion, Folds, HeldOut, HeldOutError, Rows
+from bochner.descent import HIGHEST_WHILE_LEARNING, Descent, Level, Plan, Point, descend
 from bochner.features import FeatureChoices, FeatureMap, build_map
 from bochner.kernels import Kernel
-from bochner.kernels.bandwidth import median_scale
-from bochner.kernels.ties import SharedScales
-from bochner.penalties import NoScalePenalty, ScalePenalty
-from bochner.solvers.lbfgs import Memory, minimise
-from bochner.solvers.normal_equations import CentredMoments
+from bochner.penalties import ScalePenalty
+from bochner.solvers.penalty_search import PENALTIES
 
-FARTHEST = 8.0
-"""How far the logarithm of a scale may move from its start."""
-START_FACTORS = (2.0, 1.0, 0.5, 0.25, 0.1)
-"""Multiples of the median scale among which the start is chosen."""
 SAMPLE_ROWS = 128
-HIGHEST_WHILE_LEARNING = 1e-2
-"""Largest penalty while scales are learned: beyond it predictions are nearly constant, and no gradient leads away."""
-
-
-@dataclass(frozen=True)
-class Level:
-    """One size at which candidates climb: features, rows, most steps, and how many candidates stay."""
-
-    n_features: int
-    n_rows: int
-    max_iter: int
-    keep: int = 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """Everything that single-kernel learning is told.
-
-    ``ties`` says which columns share a scale, ``criterion`` makes the held-out error from the folds.
-    """
-
-    families: tuple[Kernel, ...]
-    levels: tuple[Level, ...]
-    ties: SharedScales
-    criterion: Callable[[Folds], Any] = HeldOutError
-    choices: FeatureChoices = field(default_factory=FeatureChoices)
-    penalty: ScalePenalty = field(default_factory=NoScalePenalty)
-    from_median: bool = True
-    """Start from the best multiple of the median scale, or from the scales of the families themselves."""
-    tol: float = 1e-4
-    callback: Callable[[dict[str, Any]], None] | None = None
+SCOUT_FEATURES, SCOUT_ROWS = 256, 2000
+LOWEST_OF_FEW = 1e-6
+"""Smallest penalty at few features: with less, kernels so wide that they are near polynomials win, and lead astray."""
+NO_SCALE = 1e-12
+"""Scale of a column that does not count, relative to the largest: no cosine feels it."""
+LOWEST_IN_FLOAT32 = 1e-6
+"""Smallest penalty that sums of float32 products can carry: their relative error is about 1e-7."""
 
 
 @dataclass(frozen=True)
@@ -70,161 +38,150 @@ class LearnedKernel:
     feature_map: FeatureMap
     coef: Array
     intercept: Array
-    alpha: float
+    alpha: Any
     value: float
     held_out: HeldOut
-    families: dict[str, dict[str, float]]
-    history: list[dict[str, Any]]
-    n_iter: int
-    converged: bool
+    evaluation: Any
+    descent: Descent
 
 
 def default_levels(n_rows: int, n_features: int) -> tuple[Level, ...]:
-    """Small to large: 256 features on 8000 rows, 1024 on 16,000, then full size for as many steps as it can afford.
+    """Small to large: families are tried at 128 and 256 features, compared at 1000, and the best one goes on from there.
 
-    A level is left out where full size has less than twice its features. The steps at full size fall with their cost, n d
-    times the smaller of the two; all 40 of them are taken there where no smaller level is left.
+    A level is left out where full size costs less than four times as much; cost is rows x features x the fewer of the two.
+    The last steps have all features, and as many rows as they can afford; all 40 are taken there where no smaller level is
+    left. The regression itself is always fitted on all rows.
     """
-    small = [Level(256, 8_000, 40, keep=2), Level(1024, 16_000, 12)]
-    small = [level for level in small if 2 * level.n_features <= n_features]
-    cost = float(n_rows) * n_features * min(n_rows, n_features)
-    steps = 6 if cost < 2e10 else 3 if cost < 2e11 else 1
-    return (*small, Level(n_features, n_rows, steps if small else 40))
+    whole = _cost(n_rows, n_features)
+    wide = n_features >= 4_000  # which leaves time to look longer at smaller sizes
+    ladder = [
+        Level(128, 2_000, 8, keep=3, lowest=LOWEST_OF_FEW),
+        Level(256, 6_000, 12 if wide else 8, keep=3, lowest=LOWEST_OF_FEW),
+        Level(1_000, 6_000 if wide else 4_000, 0, keep=3 if wide else 1, factors=(1.0, 1.6), most_validated=2),
+        Level(1_000, 12_000, 10 if wide else 2, keep=2 if wide else 1, most_validated=None if wide else 2),
+        Level(2_000, 24_000, 5, most_validated=2),
+    ]
+    small = [level for level in ladder if 4 * _cost(min(level.n_rows, n_rows), level.n_features) <= whole]
+    small = [level for level in small if level.n_features < n_features]
+    if not small:
+        return (Level(n_features, n_rows, 40),)
+    steps = 10 if whole < 5e9 else 5 if whole < 5e10 else 5 if wide else 1
+    few_parts = 2 if n_features >= 2_000 and n_rows > 5_000 else None
+    rows = n_rows if whole < 5e10 else min(n_rows, 16_000 if wide else 12_000)
+    return (*small, Level(n_features, rows, steps, most_validated=few_parts))
 
 
-def family_name(kernel: Kernel) -> str:
-    """The name of a kernel's family, with what tells it from its siblings."""
-    smoothness = getattr(kernel, "nu", None)
-    return type(kernel).__name__ + ("" if smoothness is None else f"(nu={smoothness})")
+def _cost(n_rows: int, n_features: int) -> float:
+    return float(n_rows) * n_features * min(n_rows, n_features)
 
 
-def learn_kernel(folds: Folds, plan: Plan, rng: np.random.Generator) -> LearnedKernel:
-    """Learn a kernel's parameters on ``folds`` of rows and fit the final regression on all of them."""
-    everyone = [Climber(family, plan, folds, rng) for family in plan.families]
-    climbers = everyone
-    for level in plan.levels:
-        for climber in climbers:
-            climber.climb(level)
-        climbers = sorted(climbers, key=lambda c: c.value)[: level.keep]
-    best = climbers[0]
-    evaluation = best.criterion.evaluate(best.feature_map, best.log_alpha, gradient=False)
-    alpha = float(np.exp(evaluation.log_alpha))
-    solution = CentredMoments(evaluation.totals).solve(alpha)
-    basis = evaluation.basis
+def learn_kernel(
+    folds: Folds,
+    plan: Plan,
+    rng: np.random.Generator,
+    *,
+    criterion: Callable[[Folds], Criterion] = HeldOutError,
+    choices: FeatureChoices | None = None,
+) -> LearnedKernel:
+    """Learn a kernel's parameters on ``folds`` of rows and fit the final regression on all of them.
+
+    ``criterion`` makes the held-out error from folds, ``choices`` says how features are drawn.
+    """
+    space = FeatureSpace(folds, criterion, choices or FeatureChoices(), rng)
+    descent = descend(space, plan)
+    best = descent.best
+    kernel, point = without_negligible(best.kernel, plan.penalty), best.point
+    objective = cast(FeatureObjective, best.objective)
+    whole = best.reached == len(plan.levels)
+    if not whole:  # interrupted on the way
+        objective = space.objective(kernel, plan.levels[-1])
+    if not objective.sees(folds):
+        objective = FeatureObjective(objective.feature_map, criterion, folds)
+    at_the_cap = np.any(np.exp(point.log_alpha) > 0.99 * HIGHEST_WHILE_LEARNING)
+    if at_the_cap or objective is not best.objective or kernel is not best.kernel:
+        point = objective.evaluate(kernel, point.log_alpha, gradient=False, bounds=PENALTIES)
+    feature_map = objective.feature_map.with_kernel(kernel)
+    coef, intercept = objective.criterion.fit(feature_map, point.evaluation)
     return LearnedKernel(
-        feature_map=best.feature_map,
-        coef=solution.coef if basis is None else basis @ solution.coef,
-        intercept=solution.intercept,
-        alpha=alpha,
-        value=evaluation.value,
-        held_out=best.criterion.held_out(best.feature_map, evaluation),
-        families={family_name(climber.kernel): climber.summary for climber in everyone},
-        history=[record for climber in everyone for record in climber.history],
-        n_iter=best.n_iter,
-        converged=best.converged,
+        feature_map=feature_map,
+        coef=coef,
+        intercept=intercept,
+        alpha=np.exp(point.log_alpha).tolist(),
+        value=point.value,
+        held_out=objective.criterion.held_out(feature_map, point.evaluation),
+        evaluation=point.evaluation,
+        descent=descent,
     )
 
 
-class Climber:
-    """One candidate: a kernel on its way from size to size."""
+def without_negligible(kernel: Kernel, penalty: ScalePenalty) -> Kernel:
+    """The kernel with the scales that a sparse penalty has made negligible at practically zero."""
+    scales = np.asarray(kernel.scale)
+    negligible = scales < penalty.negligible * scales.max()
+    return kernel.replace(scale=np.where(negligible, NO_SCALE * scales.max(), scales)) if negligible.any() else kernel
 
-    feature_map: FeatureMap
-    criterion: Any
 
-    def __init__(self, family: Kernel, plan: Plan, folds: Folds, rng: np.random.Generator) -> None:
-        self.plan = plan
+class FeatureSpace:
+    """Kernels tried on their random features: a size is a number of features and of rows."""
+
+    def __init__(
+        self,
+        folds: Folds,
+        criterion: Callable[[Folds], Criterion],
+        choices: FeatureChoices,
+        rng: np.random.Generator,
+    ) -> None:
         self.folds = folds
+        self.criterion = criterion
+        self.choices = choices
         self.rng = rng
-        self.memory = Memory()
-        self.history: list[dict[str, Any]] = []
-        self.n_iter = 0
-        self.converged = False
-        self.value = np.inf
-        self.log_alpha: float | None = None
-        self.kernel = self._start(family)
-        self.centre = self.plan.ties.project(self.kernel.theta)
+        self.n_columns = folds.parts[0].X.shape[1]
+
+    def sample(self) -> Array:
+        return dense(Rows.stack(list(self.folds.head(SAMPLE_ROWS).parts)).X).astype(np.float64)
+
+    def objective(self, kernel: Kernel, level: Level) -> FeatureObjective:
+        choices = self.choices
+        if kernel.geometry != "additive":  # whose number of features is given by its columns
+            choices = replace(choices, n_features=level.n_features)
+        feature_map = build_map(kernel, self.n_columns, choices, self.rng)
+        return FeatureObjective(feature_map, self.criterion, self.folds.head(level.n_rows, level.most_validated))
+
+    def scout(self, kernel: Kernel) -> FeatureObjective:
+        return self.objective(kernel, Level(SCOUT_FEATURES, SCOUT_ROWS, 0))
+
+    def allows(self, kernel: Kernel) -> bool:
+        return kernel.contains(self._lowest)
+
+    @cached_property
+    def _lowest(self) -> float:
+        return min(float(part.X.min()) for part in self.folds.parts)
+
+
+class FeatureObjective:
+    """The held-out error of a kernel's features, with base points that stay."""
+
+    def __init__(self, feature_map: FeatureMap, criterion: Callable[[Folds], Criterion], folds: Folds) -> None:
+        self.feature_map = feature_map
+        self._make = criterion
+        self.criterion = criterion(folds)
 
     @property
-    def summary(self) -> dict[str, float]:
-        """The criterion reached, and the size at which it was."""
-        return {"criterion": self.value, "n_features": self.feature_map.n_features, "n_rows": self.criterion.folds.n}
+    def size(self) -> dict[str, Any]:
+        folds = self.criterion.folds
+        precision = str(folds.parts[0].X.dtype)
+        return {"n_features": self.feature_map.n_features, "n_rows": folds.n, "precision": precision}
 
-    def climb(self, level: Level) -> None:
-        """Lower the criterion at one size."""
-        self._begin(level)
-        before = len(self.history)
-        result = minimise(
-            self._value_and_gradient,
-            self.plan.ties.project(self.kernel.theta),
-            bounds=(self.centre - FARTHEST, self.centre + FARTHEST),
-            max_iter=level.max_iter,
-            tol=self.plan.tol,
-            memory=self.memory,
-        )
-        self.kernel = self.kernel.with_theta(self.plan.ties.expand(result.coef))
-        self.feature_map = self.feature_map.with_kernel(self.kernel)
-        self.value = result.value
-        best = min(self.history[before:], key=lambda record: record["criterion"])  # the last trial may be another
-        self.log_alpha = float(np.log(best["alpha"]))
-        self.n_iter += result.n_iter
-        self.converged = result.converged
+    def sees(self, folds: Folds) -> bool:
+        """Whether all rows and all parts of ``folds`` take part."""
+        mine = self.criterion.folds
+        return mine.n == folds.n and mine.validated == folds.validated
 
-    def _start(self, family: Kernel) -> Kernel:
-        """The family at its best multiple of the median scale, one scale per column."""
-        n_columns = self.folds.parts[0].X.shape[1]
-        if not (self.plan.from_median and family.has_bandwidth):
-            return family.replace(scale=family.scales(n_columns))
-        median = median_scale(family, dense(Rows.stack(list(self.folds.head(SAMPLE_ROWS).parts)).X))
-        criterion = self.plan.criterion(self.folds.head(4000))
-        choices = replace(self.plan.choices, n_features=256)
-        trials = []
-        seed = int(self.rng.integers(2**32))
-        for factor in START_FACTORS:
-            kernel = family.replace(scale=np.full(n_columns, factor * median))
-            feature_map = build_map(kernel, n_columns, choices, np.random.default_rng(seed))
-            trials.append((criterion.evaluate(feature_map, gradient=False).value, kernel))
-        return min(trials, key=lambda trial: trial[0])[1]
-
-    def _begin(self, level: Level) -> None:
-        self.started = time.perf_counter()
-        self.criterion = self.plan.criterion(self.folds.head(level.n_rows))
-        choices = self.plan.choices
-        if self.kernel.geometry != "additive":  # whose number of features is given by its columns
-            choices = replace(choices, n_features=level.n_features)
-        self.feature_map = build_map(self.kernel, self.folds.parts[0].X.shape[1], choices, self.rng)
-
-    def _value_and_gradient(self, point: Array) -> tuple[float, Array]:
-        kernel = self.kernel.with_theta(self.plan.ties.expand(point))
-        if kernel.lower > -np.inf and not all(_inside(kernel, part.X) for part in self.folds.parts):
-            return np.inf, np.zeros_like(point)  # a learned offset that leaves some rows outside the domain
-        evaluation = self.criterion.evaluate(
-            self.feature_map.with_kernel(kernel), self.log_alpha, highest=HIGHEST_WHILE_LEARNING
-        )
-        self.log_alpha = evaluation.log_alpha
-        scales = np.asarray(kernel.scale)
-        parameters = dict(evaluation.gradient.parameters) if evaluation.gradient else {}
-        parameters["scale"] = parameters["scale"] + self.plan.penalty.gradient(scales)
-        gradient = self.plan.ties.reduce(kernel.unconstrain(parameters))
-        value = evaluation.value + self.plan.penalty.value(scales)
-        self._record(value, gradient)
-        return value, gradient
-
-    def _record(self, value: float, gradient: Array) -> None:
-        record = {
-            "kernel": family_name(self.kernel),
-            "n_features": self.feature_map.n_features,
-            "n_rows": self.criterion.folds.n,
-            "criterion": value,
-            "gradient_norm": float(np.linalg.norm(gradient)),
-            "alpha": float(np.exp(self.log_alpha or 0.0)),
-            "seconds": time.perf_counter() - self.started,
-        }
-        self.history.append(record)
-        if self.plan.callback is not None:
-            self.plan.callback(record)
-
-
-def _inside(kernel: Kernel, X: Array) -> bool:
-    """Whether all values of X (n, m) are in the kernel's domain."""
-    lowest = X.min()
-    return bool(lowest > kernel.lower if kernel.open_below else lowest >= kernel.lower)
+    def evaluate(self, kernel: Kernel, log_alpha: Any, *, gradient: bool, bounds: tuple[float, float]) -> Point:
+        """The criterion at a kernel; in float64 from the first penalty on that float32 cannot carry."""
+        feature_map = self.feature_map.with_kernel(kernel)
+        found = self.criterion.evaluate(feature_map, log_alpha, gradient=gradient, bounds=bounds)
+        if self.size["precision"] == "float32" and np.any(np.exp(found.log_alpha) < LOWEST_IN_FLOAT32):
+            self.criterion = self._make(self.criterion.folds.astype(np.float64))
+            return self.evaluate(kernel, log_alpha, gradient=gradient, bounds=bounds)
+        return Point(found.value, found.log_alpha, found.gradient.parameters if found.gradient else {}, found)

@@ -27,7 +27,7 @@ residuals are not much smaller than the targets."""
 @pytest.fixture
 def fixed_penalty(monkeypatch):
     """Evaluate at the penalty that is given, without a search."""
-    monkeypatch.setattr(FoldedRidge, "best", lambda self, start, highest: self.at(start))
+    monkeypatch.setattr(FoldedRidge, "best", lambda self, start, bounds: self.at(start))
 
 
 def make_folds(kernel, *, scheme, n=30, m=3, c=2, weighted=True, container=np.asarray, seed=0):

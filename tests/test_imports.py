@@ -9,13 +9,13 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "bochner"
 LAYERS = (
-    ("arrays",),
+    ("arrays", "blas"),
     ("kernels", "sampling", "losses", "penalties", "statistics", "standardise", "calibration", "rows"),
     ("features", "solvers"),
-    ("engines",),
-    ("problem",),
+    ("engines", "descent"),
+    ("progress",),
     ("criteria",),
-    ("leave_one_out",),
+    ("leave_one_out", "log_loss"),
     ("single_kernel", "multiple_kernel"),
     ("estimators",),
     ("exact",),

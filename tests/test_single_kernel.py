@@ -5,12 +5,13 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from bochner.criteria import Folds, HeldOutError, Rows
+from bochner.descent import FARTHEST, Level, Plan
 from bochner.engines import forward
 from bochner.features import FeatureChoices
 from bochner.kernels import KERNELS, Cauchy, Gaussian, Matern
 from bochner.kernels.ties import SharedScales
 from bochner.penalties import SCALE_PENALTIES
-from bochner.single_kernel import FARTHEST, Level, Plan, default_levels, learn_kernel
+from bochner.single_kernel import default_levels, learn_kernel
 from tests.cases import BUILT_IN, each, rows
 
 EPS = float(np.finfo(float).eps)
@@ -34,8 +35,8 @@ def plan_of(*families, m=3, levels=SMALL, groups=None, **options):
     return Plan(families=families or (Gaussian(),), levels=levels, ties=ties, **options)
 
 
-def learn(folds, plan, seed=0):
-    return learn_kernel(folds, plan, np.random.default_rng(seed))
+def learn(folds, plan, seed=0, **options):
+    return learn_kernel(folds, plan, np.random.default_rng(seed), **options)
 
 
 @each(BUILT_IN)
@@ -58,10 +59,13 @@ def test_the_criterion_falls(kernel):
     X = rows(kernel, 60, 3)
     targets = np.sin(2 * X[:, :1]) + 0.1 * np.random.default_rng(0).standard_normal((60, 1))
     learned = learn(folds_of(X, targets), plan_of(kernel))
-    first, reached = learned.history[0]["criterion"], learned.families[next(iter(learned.families))]["criterion"]
+    first, reached = (
+        learned.descent.history[0]["criterion"],
+        learned.descent.families[next(iter(learned.descent.families))]["criterion"],
+    )
     assert reached <= first
-    assert reached == min(record["criterion"] for record in learned.history)
-    # The same map at the same kernel: only the search for the penalty starts elsewhere, and ends to a thousandth.
+    assert reached == min(record["criterion"] for record in learned.descent.history)
+    # The same map at the same kernel; the penalty may leave the cap that it has while scales are learned.
     assert learned.value == pytest.approx(reached, rel=1e-3)
 
 
@@ -91,7 +95,7 @@ def test_history_and_callback():
     learned = learn(
         folds_of(X, targets), plan_of(Gaussian(), Cauchy(), Matern(nu=1.5), levels=levels, callback=records.append)
     )
-    assert set(map(id, learned.history)) == set(map(id, records))
+    assert set(map(id, learned.descent.history)) == set(map(id, records))
     fields = {"kernel", "n_features", "n_rows", "criterion", "gradient_norm", "alpha", "seconds"}
     assert all(fields <= set(record) for record in records)
     assert {(r["n_features"], r["n_rows"]) for r in records} == {(16, 30), (32, 60)}
@@ -102,11 +106,12 @@ def test_every_family_is_reported_and_the_best_goes_on():
     X, targets = sine()
     levels = (Level(16, 30, 4, keep=2), Level(32, 60, 3))
     learned = learn(folds_of(X, targets), plan_of(Gaussian(), Cauchy(), Matern(nu=1.5), levels=levels))
-    assert len(learned.families) == 3
-    sizes = sorted(summary["n_features"] for summary in learned.families.values())
+    assert len(learned.descent.families) == 3
+    sizes = sorted(summary["n_features"] for summary in learned.descent.families.values())
     assert sizes == [16, 32, 32]
     name = min(
-        (k for k, s in learned.families.items() if s["n_features"] == 32), key=lambda k: learned.families[k]["criterion"]
+        (k for k, s in learned.descent.families.items() if s["n_features"] == 32),
+        key=lambda k: learned.descent.families[k]["criterion"],
     )
     assert name.startswith(type(learned.feature_map.kernel).__name__)
 
@@ -131,7 +136,8 @@ def test_scale_penalty_lowers_the_scales(name):
     if name == "none":
         np.testing.assert_array_equal(free, bound)
     else:  # ten times the error of a constant for each unit of scale
-        assert (bound < free).all()
+        penalty = SCALE_PENALTIES[name](10.0)
+        assert penalty.value(bound) < 0.1 * penalty.value(free)
 
 
 def test_scales_stay_near_their_start():
@@ -175,9 +181,9 @@ def test_additive_kernels_have_the_features_of_their_columns(name):
     X = rows(kernel, 60, 3)
     learned = learn(folds_of(X, X[:, :1] - X[:, 1:2]), plan_of(kernel))
     assert learned.feature_map.n_features == 15
-    assert {record["n_features"] for record in learned.history} == {15}
+    assert {record["n_features"] for record in learned.descent.history} == {15}
     with pytest.raises(ValueError, match="leave n_features out and set order"):
-        learn(folds_of(X, X[:, :1]), plan_of(kernel, choices=FeatureChoices(n_features=32)))
+        learn(folds_of(X, X[:, :1]), plan_of(kernel), choices=FeatureChoices(n_features=32))
 
 
 def test_a_criterion_of_ones_own():
@@ -189,17 +195,19 @@ def test_a_criterion_of_ones_own():
             return super().evaluate(*args, **options)
 
     X, targets = sine()
-    learned = learn(folds_of(X, targets), plan_of(criterion=CountingError))
-    assert len(calls) > len(learned.history) > 0
+    learned = learn(folds_of(X, targets), plan_of(), criterion=CountingError)
+    assert len(calls) > len(learned.descent.history) > 0
 
 
 @pytest.mark.parametrize("n_features", [32, 256, 512, 1024, 4000])
 @pytest.mark.parametrize("n_rows", [10, 10_000, 10_000_000])
 def test_default_levels(n_rows, n_features):
     levels = default_levels(n_rows, n_features)
-    assert (levels[-1].n_features, levels[-1].n_rows, levels[-1].keep) == (n_features, n_rows, 1)
+    assert (levels[-1].n_features, levels[-1].keep) == (n_features, 1)
+    assert levels[-1].n_rows == n_rows or n_rows * n_features**2 >= 5e10  # large sizes take their last steps on fewer rows
     sizes = [level.n_features for level in levels]
-    assert sizes == sorted(set(sizes))
-    assert all(level.max_iter >= 1 for level in levels)
+    assert sizes == sorted(sizes)
+    assert [level.keep for level in levels] == sorted((level.keep for level in levels), reverse=True)
+    assert levels[-1].max_iter >= 1
     steps = [default_levels(n, n_features)[-1].max_iter for n in (1000, 10**6, 10**8)]
     assert steps == sorted(steps, reverse=True)

@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_y, check_consistent_length
+from sklearn.utils.validation import _check_sample_weight, _check_y, check_consistent_length
 
 from bochner.arrays import Array
 from bochner.calibration import SoftmaxCalibration
+from bochner.criteria import Criterion, Folds
 from bochner.estimators.machine import KernelMachine
+from bochner.log_loss import HeldOutLoss
+from bochner.losses import LOSSES
+from bochner.standardise import Standardiser
+
+
+def _squared(estimator: Any) -> bool:
+    return bool(estimator.loss == "squared")
 
 
 class KernelClassifier(ClassifierMixin, KernelMachine):
-    """Classification by kernel ridge regression on class indicators, with a kernel that it learns (RFF-SKL).
+    """Classification on the features of a kernel that it learns (RFF-SKL).
 
-    Every class is regressed against the rest on the same features, so that one factorisation serves them all. Decision
-    values become probabilities by a softmax that is fitted on held-out decisions; its offsets move the decisions too, so
-    that the predicted class is the most probable one.
+    With the squared loss, every class is regressed against the rest on the same features, so that one factorisation serves
+    them all. Decision values become probabilities by a softmax that is fitted on held-out decisions; its offsets move the
+    decisions too, so that the predicted class is the most probable one.
 
     Parameters
     ----------
+    loss : {"squared", "logistic", "multinomial"}, default="squared"
+        The loss to fit and to validate by. "logistic" takes each class against the rest, "multinomial" is the softmax over
+        all classes; both need an iterative solver and take several times as long as "squared".
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes; "balanced" makes them weigh the same.
     kernel, n_features, ... : see KernelRegressor
@@ -34,9 +48,11 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     classes_ : array of shape (n_classes,)
         The class labels.
     calibration_ : SoftmaxCalibration
-        From decision values to probabilities.
-    kernel_, scale_, relevance_, alpha_, validation_error_, families_, history_, n_iter_, converged_
-        As in :class:`bochner.KernelRegressor`; the validation error is the mean square over the indicators of all classes.
+        From scores to probabilities.
+    validation_error_ : float
+        Mean held-out loss; for the squared loss, of the standardised class indicators.
+    kernel_, scale_, relevance_, alpha_, families_, history_, n_iter_, converged_
+        As in :class:`bochner.KernelRegressor`.
 
     Examples
     --------
@@ -52,24 +68,30 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         self,
         kernel: Any = "auto",
         *,
+        loss: str = "squared",
         n_features: int | None = None,
         scale: Any = "per-column",
+        alpha: float | str | None = None,
         criterion: str = "auto",
-        validation: float | int | None = None,
+        validation: Any = None,
         scale_penalty: str = "none",
         scale_penalty_strength: float = 1e-3,
         schedule: str = "small-to-large",
         standardize: bool = True,
         sampling: str = "auto",
-        tol: float = 1e-4,
         class_weight: Any = None,
+        keep_moments: bool = True,
+        warm_start: bool = False,
+        tol: float = 1e-4,
         random_state: Any = None,
+        verbose: int = 0,
         callback: Any = None,
     ) -> None:
         super().__init__(
             kernel,
             n_features=n_features,
             scale=scale,
+            alpha=alpha,
             criterion=criterion,
             validation=validation,
             scale_penalty=scale_penalty,
@@ -77,57 +99,145 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             schedule=schedule,
             standardize=standardize,
             sampling=sampling,
+            keep_moments=keep_moments,
+            warm_start=warm_start,
             tol=tol,
             random_state=random_state,
+            verbose=verbose,
             callback=callback,
         )
+        self.loss = loss
         self.class_weight = class_weight
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from rows X (n, m) and labels y (n,), with weights (n,) if given."""
-        X, weights, used = self._check_fit_rows(X, sample_weight)
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        y = _check_y(y, estimator=self)
-        check_classification_targets(y)
-        check_consistent_length(X, y)
-        self.classes_, labels = np.unique(y, return_inverse=True)
-        if not used.all():
-            X, labels, weights = X[used], labels[used], weights[used]
-        present = np.unique(labels)
+        X, weights = self._check_fit_rows(X, sample_weight)
+        self.classes_, labels = np.unique(self._check_labels(X, y), return_inverse=True)
+        return self._fit_labels(X, y, labels, weights)
+
+    @available_if(_squared)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Add rows to a fitted model: the kernel, its features, the penalty and the calibration stay.
+
+        The first call is a fit; ``classes`` names the labels to come, where that call does not have them all. Needs
+        ``keep_moments`` and the squared loss.
+        """
+        if not hasattr(self, "feature_map_"):
+            X, weights = self._check_fit_rows(X, sample_weight)
+            labels = self._check_labels(X, y)
+            self.classes_ = np.unique(labels if classes is None else classes)
+            return self._fit_labels(X, y, self._numbers_of(labels), weights)
+        X = self._check_new_rows(X)
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        self._grow(X, self._targets_of(X, y), weights * self._weights_of(y))
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """Decision values of the rows X (n, m): (n, n_classes), or (n,) for two classes, positive for the second."""
+        scores = self._scores(X)
+        decisions = self.calibration_.shift(scores)
+        return (decisions[:, 1] - decisions[:, 0]) / 2 if len(self.classes_) == 2 else decisions
+
+    def predict(self, X: Any) -> Array:
+        """The class of each row of X (n, m): (n,)."""
+        scores = self._scores(X)
+        return self.classes_[np.argmax(self.calibration_.shift(scores), axis=1)]
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the classes for each row of X (n, m): (n, n_classes), in the order of ``classes_``."""
+        scores = self._scores(X)
+        return self.calibration_(scores)
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithms of the probabilities: (n, n_classes)."""
+        return np.log(np.maximum(self.predict_proba(X), np.finfo(np.float64).tiny))
+
+    # -- fitting ------------------------------------------------------------------------------------------------------
+
+    def _fit_labels(self, X: Array, y: Any, labels: Array, weights: Array) -> Self:
+        """Learn from rows (n, m), numbers of their classes (n,) and weights (n,)."""
+        present = np.unique(labels[weights > 0])
         if len(present) < 2:
             raise ValueError(
                 f"y has only one class, {self.classes_[present[0]]!r}, among rows of positive weight: a classifier needs "
                 "at least two classes."
             )
+        self._class_weights = np.ones(len(self.classes_))
         if self.class_weight is not None:
-            by_class = compute_class_weight(self.class_weight, classes=self.classes_[present], y=self.classes_[labels])
-            if not np.all(by_class > 0):
+            known = self.classes_[labels[weights > 0]]
+            self._class_weights[present] = compute_class_weight(self.class_weight, classes=self.classes_[present], y=known)
+            if not np.all(self._class_weights > 0):
                 raise ValueError(f"class_weight must give every class a positive weight, got {self.class_weight!r}.")
-            weights = weights * by_class[np.searchsorted(present, labels)]
-        targets = 2.0 * (labels[:, None] == np.arange(len(self.classes_))) - 1.0
-        learned = self._learn(X, targets, weights)
-        held_out = self._target_standardiser.undo(learned.held_out.predictions)
-        rows = learned.held_out.rows
-        self.calibration_ = SoftmaxCalibration.fit(held_out, np.argmax(rows.targets, axis=1), rows.weights)
+        learned = self._learn(X, y, self._indicators(labels), weights * self._class_weights[labels])
+        held_out = learned.held_out
+        chosen = self._columns_of(self._target_standardiser.undo(held_out.rows.targets)).argmax(axis=1)
+        scores = self._columns_of(self._target_standardiser.undo(held_out.predictions))
+        self.calibration_ = SoftmaxCalibration.fit(scores, chosen, held_out.rows.weights)
         return self
 
-    def decision_function(self, X: Any) -> Array:
-        """Decision values of the rows X (n, m): (n, n_classes), or (n,) for two classes, positive for the second."""
-        decisions = self._calibrated(X)
-        return (decisions[:, 1] - decisions[:, 0]) / 2 if len(self.classes_) == 2 else decisions
+    def _criterion(self) -> Callable[[Folds], Criterion]:
+        if self.loss == "squared":
+            return super()._criterion()
+        if self.criterion == "loo":
+            raise ValueError(f"criterion='loo' has a closed form for loss='squared' only, and loss is {self.loss!r}.")
+        if isinstance(self.alpha, str):
+            raise ValueError(f"alpha='per-target' needs loss='squared', and loss is {self.loss!r}.")
+        return partial(HeldOutLoss, loss=LOSSES[self.loss], penalty=self.alpha)
 
-    def predict(self, X: Any) -> Array:
-        """The class of each row of X (n, m): (n,)."""
-        decisions = self._calibrated(X)
-        return self.classes_[np.argmax(decisions, axis=1)]
+    def _check_choices(self) -> None:
+        super()._check_choices()
+        if self.loss not in ("squared", *LOSSES):
+            raise ValueError(f"loss must be one of squared, {', '.join(LOSSES)}, got {self.loss!r}.")
 
-    def predict_proba(self, X: Any) -> Array:
-        """Probabilities of the classes for each row of X (n, m): (n, n_classes), in the order of ``classes_``."""
-        decisions = self._decide(X)
-        return self.calibration_(decisions)
+    def _standardise_targets(self, targets: Array, weights: Array) -> Standardiser:
+        if self.loss == "squared":
+            return super()._standardise_targets(targets, weights)
+        return Standardiser.identity(targets.shape[1])
 
-    def _calibrated(self, X: Any) -> Array:
-        """Decision values (n, n_classes) in the order of the probabilities."""
-        decisions = self._decide(X)
-        return self.calibration_.shift(decisions)
+    def _check_labels(self, X: Array, y: Any) -> Array:
+        """Labels (n,) of as many rows as X."""
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        y = _check_y(y, estimator=self)
+        check_classification_targets(y)
+        check_consistent_length(X, y)
+        return y
+
+    def _numbers_of(self, y: Array) -> Array:
+        """The number of each label's class: (n,)."""
+        unknown = np.setdiff1d(y, self.classes_)
+        if len(unknown):
+            raise ValueError(
+                f"y has labels that the model does not know, such as {unknown[0]!r}: it knows "
+                f"{', '.join(map(repr, self.classes_[:10].tolist()))}. Name all classes in the first call: "
+                "partial_fit(X, y, classes=...)."
+            )
+        return np.searchsorted(self.classes_, y)
+
+    def _targets_of(self, X: Array, y: Any) -> Array:
+        return self._indicators(self._numbers_of(self._check_labels(X, y)))
+
+    def _weights_of(self, y: Any) -> Array:
+        """The class weight of each row: (n,)."""
+        return self._class_weights[self._numbers_of(np.asarray(y))]
+
+    # -- between classes and columns ----------------------------------------------------------------------------------
+
+    def _indicators(self, labels: Array) -> Array:
+        """Targets (n, c): +1 in the column of a row's class and -1 elsewhere, 0 for the multinomial loss.
+
+        Two classes share one column, +1 for the second of them.
+        """
+        member = labels[:, None] == np.arange(len(self.classes_))
+        if self.loss == "multinomial":
+            return member.astype(np.float64)
+        targets = 2.0 * member - 1.0
+        return targets[:, 1:] if len(self.classes_) == 2 else targets
+
+    def _columns_of(self, targets: Array) -> Array:
+        """One column for each class (n, n_classes) from targets or predictions."""
+        return np.concatenate([-targets, targets], axis=1) if targets.shape[1] == 1 else targets
+
+    def _scores(self, X: Any) -> Array:
+        """Scores of the classes (n, n_classes) for new rows, before calibration."""
+        return self._columns_of(self._decide(X))

@@ -6,10 +6,12 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import _check_y, check_consistent_length
+from sklearn.utils.validation import _check_sample_weight, _check_y, check_consistent_length
 
 from bochner.arrays import Array
+from bochner.engines import spread
 from bochner.estimators.machine import KernelMachine
+from bochner.solvers.normal_equations import CentredMoments
 
 
 def check_targets(estimator: Any, X: Array, y: Any) -> tuple[Array, bool]:
@@ -19,6 +21,16 @@ def check_targets(estimator: Any, X: Array, y: Any) -> tuple[Array, bool]:
     y = _check_y(y, multi_output=True, y_numeric=True, estimator=estimator)
     check_consistent_length(X, y)
     return y.reshape(len(y), -1).astype(np.float64), y.ndim == 1
+
+
+def targets_like_fit(estimator: Any, X: Array, y: Any) -> Array:
+    """Targets (n, c) in float64 of further rows, shaped like those of fit."""
+    targets, one_target = check_targets(estimator, X, y)
+    expected = len(estimator._target_standardiser.spread)
+    if one_target != estimator._one_target or targets.shape[1] != expected:
+        shape = "(n,)" if estimator._one_target else f"(n, {expected})"
+        raise ValueError(f"y must have the shape {shape} of the y that fit was given, got {np.shape(y)}.")
+    return targets
 
 
 class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
@@ -90,14 +102,56 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from rows X (n, m) and targets y (n,) or (n, c), with weights (n,) if given."""
-        X, weights, used = self._check_fit_rows(X, sample_weight)
+        X, weights = self._check_fit_rows(X, sample_weight)
         targets, self._one_target = check_targets(self, X, y)
-        if not used.all():
-            X, targets, weights = X[used], targets[used], weights[used]
-        self._learn(X, targets, weights)
+        learned = self._learn(X, y, targets, weights)
+        held_out = learned.held_out
+        share = held_out.rows.weights / held_out.rows.weights.sum()
+        square = share @ (held_out.predictions - held_out.rows.targets) ** 2
+        self.residual_deviation_ = np.sqrt(square) * self._target_standardiser.spread
         return self
 
-    def predict(self, X: Any) -> Array:
-        """Predicted targets of the rows X (n, m): (n,) or (n, c) as in fit."""
-        decisions = self._decide(X)
-        return decisions[:, 0] if self._one_target else decisions
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Add rows to a fitted model: the kernel, its features and the penalty stay, the normal equations grow.
+
+        The first call is a fit. Needs ``keep_moments``.
+        """
+        if not hasattr(self, "feature_map_"):
+            return self.fit(X, y, sample_weight)
+        X = self._check_new_rows(X)
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        self._grow(X, self._targets_of(X, y), weights)
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Predicted targets of the rows X (n, m): (n,) or (n, c) as in fit.
+
+        With ``return_std`` also the standard deviation of a new observation at each row, shaped like the predictions: that
+        of the noise, from the held-out error, and that of the coefficients, which grows away from the training rows.
+        """
+        X = self._check_new_rows(X)
+        decisions = self._decisions(X)
+        predictions = decisions[:, 0] if self._one_target else decisions
+        if not return_std:
+            return predictions
+        deviations = self._deviations(X)
+        return predictions, deviations[:, 0] if self._one_target else deviations
+
+    def _deviations(self, X: Array) -> Array:
+        """Standard deviations (n, c) of new observations, in the units of the targets."""
+        if self.moments_ is None:
+            raise ValueError("return_std needs the sums over the training rows: fit with keep_moments=True.")
+        centred = CentredMoments(self.moments_)
+        rows = self._standardised(X)
+        alphas = np.broadcast_to(self.alpha_, len(self.residual_deviation_))
+        result = np.empty((rows.shape[0], len(alphas)))
+        for alpha in np.unique(alphas):
+            factor = centred.solve(float(alpha)).factor
+            shrunk = centred.weight * alpha * factor.inverse_trace()
+            average = 1 + (1 + len(centred.mean) - shrunk) / centred.weight  # of what stands below, over the training rows
+            variance = 1 + 1 / centred.weight + spread(self.feature_map_, rows, factor.triangle, centred.mean)
+            result[:, alphas == alpha] = np.sqrt(variance / average)[:, None] * self.residual_deviation_[alphas == alpha]
+        return result
+
+    def _targets_of(self, X: Array, y: Any) -> Array:
+        return targets_like_fit(self, X, y)

@@ -20,7 +20,7 @@ from bochner.arrays import Array
 from bochner.criteria import Folds, Rows
 from bochner.kernels import Kernel
 from bochner.solvers.normal_equations import factorise
-from bochner.solvers.penalty_search import HIGHEST_PENALTY, PenaltySearch
+from bochner.solvers.penalty_search import PENALTIES, PenaltySearch
 
 
 @dataclass(frozen=True)
@@ -36,17 +36,24 @@ class ExactEvaluation:
 class ExactHeldOutError:
     """Mean squared error of held-out predictions, as a function of a kernel."""
 
-    def __init__(self, folds: Folds) -> None:
+    def __init__(self, folds: Folds, *, penalty: float | None = None) -> None:
+        self.penalty = penalty
         self.rows = Rows.stack(list(folds.parts))
         ends = np.cumsum([part.n for part in folds.parts])
         self.validated = [np.arange(ends[k] - folds.parts[k].n, ends[k]) for k in folds.validated]
 
     def evaluate(
-        self, kernel: Kernel, log_alpha: float | None = None, *, gradient: bool = True, highest: float = HIGHEST_PENALTY
+        self,
+        kernel: Kernel,
+        log_alpha: float | None = None,
+        *,
+        gradient: bool = True,
+        bounds: tuple[float, float] = PENALTIES,
     ) -> ExactEvaluation:
-        """The criterion of a kernel, its penalty chosen: near ``log_alpha``, or on the whole range up to ``highest``."""
+        """The criterion of a kernel, its penalty chosen: near ``log_alpha``, or anywhere in ``bounds``."""
         gram = kernel.exact(self.rows.X, self.rows.X)
-        best = ExactFolds(gram, self.rows, self.validated).best(log_alpha, highest=highest)
+        ridge = ExactFolds(gram, self.rows, self.validated)
+        best = ridge.best(log_alpha, bounds=bounds) if self.penalty is None else ridge.at(float(np.log(self.penalty)))
         slope = kernel.exact_adjoint(self.rows.X, self.rows.X, best.gradient()) if gradient else {}
         return ExactEvaluation(best.value, best.log_alpha, slope, gram)
 
@@ -57,6 +64,7 @@ class ExactSolution:
 
     value: float
     slope: float
+    curvature: None
     log_alpha: float
     n_rows: int
     pieces: list[tuple[Array, Array, Array, Array, Array]]
@@ -94,7 +102,7 @@ class ExactFolds(PenaltySearch):
             adjoint = ridge.adjoint(across.T @ weighted, weighted.sum(axis=0))
             slope -= float(np.sum(adjoint * ridge.dual * ridge.diagonal[:, None]))
             pieces.append((held, train, weighted, ridge.dual, adjoint))
-        return ExactSolution(value, slope, log_alpha, self.rows.n, pieces)
+        return ExactSolution(value, slope, None, log_alpha, self.rows.n, pieces)
 
 
 @dataclass(frozen=True)

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import time
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from bochner.arrays import Array, dense
-from bochner.criteria import Folds
+from bochner.criteria import Folds, Rows
+from bochner.descent import Level, Point, descend
 from bochner.estimators.machine import KernelMachine
-from bochner.estimators.regressors import check_targets
+from bochner.estimators.regressors import check_targets, targets_like_fit
 from bochner.estimators.validation import as_generator
 from bochner.exact.criterion import ExactHeldOutError, ExactRidge
 from bochner.kernels import Kernel
-from bochner.kernels.bandwidth import median_scale
-from bochner.kernels.ties import SharedScales
-from bochner.penalties import SCALE_PENALTIES
-from bochner.single_kernel import FARTHEST, HIGHEST_WHILE_LEARNING, SAMPLE_ROWS, START_FACTORS, family_name
-from bochner.solvers.lbfgs import minimise
 
 MATRICES = 6
 """Matrices of all pairs of rows that a fit holds at its peak: kernel, training part, factor, gradient, two of its own."""
-SCOUT_ROWS = 1000
-"""Rows on which the start and the family are chosen."""
+SAMPLE_ROWS, SCOUT_ROWS = 128, 500
+FEW_ROWS = 1000
+"""Rows on which the family is chosen."""
 
 
 class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelMachine):
@@ -66,19 +63,23 @@ class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelMachine):
         kernel: str | Kernel = "auto",
         *,
         scale: Any = "per-column",
+        alpha: float | None = None,
         criterion: str = "auto",
-        validation: float | int | None = None,
+        validation: Any = None,
         scale_penalty: str = "none",
         scale_penalty_strength: float = 1e-3,
         standardize: bool = True,
         max_iter: int = 40,
         max_memory: float = 8e9,
+        warm_start: bool = False,
         tol: float = 1e-4,
         random_state: Any = None,
+        verbose: int = 0,
         callback: Any = None,
     ) -> None:
         self.kernel = kernel
         self.scale = scale
+        self.alpha = alpha
         self.criterion = criterion
         self.validation = validation
         self.scale_penalty = scale_penalty
@@ -86,98 +87,64 @@ class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelMachine):
         self.standardize = standardize
         self.max_iter = max_iter
         self.max_memory = max_memory
+        self.warm_start = warm_start
         self.tol = tol
         self.random_state = random_state
+        self.verbose = verbose
         self.callback = callback
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from rows X (n, m) and targets y (n,) or (n, c), with weights (n,) if given."""
-        X, weights, used = self._check_fit_rows(X, sample_weight)
+        X, weights = self._check_fit_rows(X, sample_weight)
         targets, self._one_target = check_targets(self, X, y)
-        self._check_memory(int(used.sum()))
+        self._check_memory(int((weights > 0).sum()))
+        self._check_choices()
+        if self.alpha == "per-target":
+            raise ValueError("alpha='per-target' is not available for exact kernel matrices: fit each target by itself.")
         if self.criterion == "loo":
             raise ValueError("criterion='loo' is not available for exact kernel matrices: use 'kfold' or 'holdout'.")
-        rows = self._prepare(dense(X)[used], targets[used], weights[used])
-        self._descend(self._starts(rows.X.shape[1]), self._folds(rows, as_generator(self.random_state)))
+        before = self.kernel_ if self.warm_start and hasattr(self, "kernel_") else None
+        rows = self._prepare(dense(X), targets, weights)
+        folds = self._folds(rows, as_generator(self.random_state), X, y, weights > 0)
+        plan = self._plan(rows.n, X.shape[1], before)
+        with self._watching(plan) as callback:
+            descent = descend(ExactSpace(folds, self._penalty), replace(plan, callback=callback))
+        self._keep_descent(descent)
+        self._finish(descent.best.kernel, folds, descent.best.log_alpha)
         return self
 
     def predict(self, X: Any) -> Array:
         """Predicted targets of the rows X (n, m): (n,) or (n, c) as in fit."""
-        rows = dense(self._check_new_rows(X)).astype(np.float64)
+        rows = self._standardised(dense(self._check_new_rows(X)))
         kernel = self.kernel_.replace(scale=self.kernel_.scale * self.standardiser_.spread)
-        predictions = self._target_standardiser.undo(
-            kernel.exact(self.standardiser_(rows), self.X_fit_) @ self.dual_coef_ + self._intercept
-        )
+        predictions = self._target_standardiser.undo(kernel.exact(rows, self.X_fit_) @ self.dual_coef_ + self._intercept)
         return predictions[:, 0] if self._one_target else predictions
 
-    def _descend(self, families: tuple[Kernel, ...], folds: Folds) -> None:
-        """Start every family on few rows, take the best one down the gradient on all, and solve for all rows."""
-        self.history_: list[dict[str, Any]] = []
-        self.families_ = {}
-        scouted = []
-        few = folds.head(SCOUT_ROWS)
-        for family in families:
-            kernel = self._start(family, few)
-            kernel, value = self._minimise(kernel, few)
-            self.families_[family_name(kernel)] = {"criterion": value, "n_rows": few.n}
-            scouted.append((value, kernel))
-        kernel = min(scouted, key=lambda pair: pair[0])[1]
-        if folds.n > few.n:
-            kernel, _ = self._minimise(kernel, folds)
-        criterion = ExactHeldOutError(folds)
-        evaluation = criterion.evaluate(kernel, gradient=False)
+    @property
+    def _penalty(self) -> float | None:
+        """The penalty that is given, if any."""
+        return None if self.alpha is None else float(self.alpha)
+
+    def _levels(self, n_rows: int) -> tuple[Level, ...]:
+        few = (Level(0, FEW_ROWS, self.max_iter),) if n_rows > 2 * FEW_ROWS else ()
+        return (*few, Level(0, n_rows, self.max_iter))
+
+    def _finish(self, kernel: Kernel, folds: Folds, log_alpha: float) -> None:
+        """The regression of the rows to fit, with the best penalty of the learned kernel."""
+        evaluation = ExactHeldOutError(folds, penalty=self._penalty).evaluate(kernel, log_alpha, gradient=False)
+        rows = Rows.stack(folds.to_fit)
+        gram = evaluation.gram if folds.fitted is None else kernel.exact(rows.X, rows.X)
         self.alpha_ = float(np.exp(evaluation.log_alpha))
         self.validation_error_ = evaluation.value
-        ridge = ExactRidge.of(evaluation.gram, criterion.rows, self.alpha_)
-        self.X_fit_, self.dual_coef_, self._intercept = criterion.rows.X, ridge.dual, ridge.intercept
-        self._keep_kernel(kernel, criterion.rows)
+        ridge = ExactRidge.of(gram, rows, self.alpha_)
+        self.X_fit_, self.dual_coef_, self._intercept = rows.X, ridge.dual, ridge.intercept
+        self._keep_kernel(kernel, rows)
 
-    def _start(self, family: Kernel, folds: Folds) -> Kernel:
-        """The family at the multiple of the median scale with the least held-out error, one scale per column."""
-        X = folds.parts[0].X
-        if not (family.has_bandwidth and isinstance(self.kernel, str)):
-            return family.replace(scale=family.scales(X.shape[1]))
-        median = median_scale(family, X[:SAMPLE_ROWS])
-        criterion = ExactHeldOutError(folds)
-        trials = [family.replace(scale=np.full(X.shape[1], factor * median)) for factor in START_FACTORS]
-        return min(trials, key=lambda kernel: criterion.evaluate(kernel, gradient=False).value)
+    def _standardised(self, X: Array) -> Array:
+        return self.standardiser_(X.astype(np.float64, copy=False))
 
-    def _minimise(self, kernel: Kernel, folds: Folds) -> tuple[Kernel, float]:
-        """The kernel after gradient descent on the held-out error of ``folds``, and that error."""
-        ties = SharedScales(self._groups(folds.parts[0].X.shape[1]))
-        penalty = SCALE_PENALTIES[self.scale_penalty](self.scale_penalty_strength)
-        criterion = ExactHeldOutError(folds)
-        started = time.perf_counter()
-        log_alpha = None
-
-        def value_and_gradient(free: Array) -> tuple[float, Array]:
-            nonlocal log_alpha
-            trial = kernel.with_theta(ties.expand(free))
-            evaluation = criterion.evaluate(trial, log_alpha, highest=HIGHEST_WHILE_LEARNING)
-            log_alpha = evaluation.log_alpha
-            scales = np.asarray(trial.scale)
-            parameters = dict(evaluation.gradient)
-            parameters["scale"] = parameters["scale"] + penalty.gradient(scales)
-            gradient = ties.reduce(trial.unconstrain(parameters))
-            value = evaluation.value + penalty.value(scales)
-            record = {
-                "kernel": family_name(trial),
-                "n_rows": folds.n,
-                "criterion": value,
-                "gradient_norm": float(np.linalg.norm(gradient)),
-                "alpha": float(np.exp(log_alpha)),
-                "seconds": time.perf_counter() - started,
-            }
-            self.history_.append(record)
-            if self.callback is not None:
-                self.callback(record)
-            return value, gradient
-
-        start = ties.project(kernel.theta)
-        bounds = (start - FARTHEST, start + FARTHEST)
-        result = minimise(value_and_gradient, start, bounds=bounds, max_iter=self.max_iter, tol=self.tol)
-        self.n_iter_, self.converged_ = result.n_iter, result.converged
-        return kernel.with_theta(ties.expand(result.coef)), result.value
+    def _targets_of(self, X: Array, y: Any) -> Array:
+        return targets_like_fit(self, X, y)
 
     def _check_memory(self, n_rows: int) -> None:
         needed = 8.0 * MATRICES * n_rows**2
@@ -188,3 +155,38 @@ class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelMachine):
                 f"{self.max_memory / 1e9:.1f} GB: fit at most {most} rows, raise max_memory, or use "
                 "bochner.KernelRegressor, whose memory does not grow with the rows."
             )
+
+
+class ExactSpace:
+    """Kernels tried on the matrix of all pairs of rows: a size is a number of rows."""
+
+    def __init__(self, folds: Folds, penalty: float | None) -> None:
+        self.folds = folds
+        self.penalty = penalty
+        self.n_columns = folds.parts[0].X.shape[1]
+        self.lowest = min(float(part.X.min()) for part in folds.parts)
+
+    def sample(self) -> Array:
+        return Rows.stack(list(self.folds.head(SAMPLE_ROWS).parts)).X
+
+    def objective(self, kernel: Kernel, level: Level) -> ExactObjective:
+        return ExactObjective(ExactHeldOutError(self.folds.head(level.n_rows), penalty=self.penalty))
+
+    def scout(self, kernel: Kernel) -> ExactObjective:
+        return self.objective(kernel, Level(0, SCOUT_ROWS, 0))
+
+    def allows(self, kernel: Kernel) -> bool:
+        return kernel.contains(self.lowest)
+
+
+class ExactObjective:
+    """The held-out error of kernel ridge regression as a function of the kernel."""
+
+    def __init__(self, criterion: ExactHeldOutError) -> None:
+        self.criterion = criterion
+        self.size = {"n_rows": criterion.rows.n}
+
+    def evaluate(self, kernel: Kernel, log_alpha: Any, *, gradient: bool, bounds: tuple[float, float]) -> Point:
+        """The criterion at a kernel, its penalty searched near ``log_alpha`` inside ``bounds``."""
+        found = self.criterion.evaluate(kernel, log_alpha, gradient=gradient, bounds=bounds)
+        return Point(found.value, found.log_alpha, found.gradient, None)

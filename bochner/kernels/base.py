@@ -80,6 +80,10 @@ class Kernel(ABC):
         """Whether :attr:`lower` itself is outside the domain too."""
         return False
 
+    def contains(self, lowest: float) -> bool:
+        """Whether rows with this smallest value are in the kernel's domain."""
+        return bool(lowest > self.lower if self.open_below else lowest >= self.lower)
+
     def check_rows(self, X: Array, *, argument: str = "X", names: Array | None = None) -> None:
         """Raise a ValueError that names the first column of X holding NaN, infinity or a value outside the domain."""
         self.scales(X.shape[1])

@@ -1,0 +1,271 @@
+"""Candidate kernels on their way down a held-out error, from small sizes to large.
+
+Candidates (families, and several starts of each) take a few steps at a small size; the best go on to a larger one with
+their scales, their penalty and what is known of the curvature, until one is left at full size. What an error is, and what
+a size is, is up to a *space*: features of rows for :mod:`bochner.single_kernel`, the rows themselves for
+:mod:`bochner.exact`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from bochner.arrays import Array
+from bochner.kernels import Kernel
+from bochner.kernels.bandwidth import median_scale
+from bochner.kernels.ties import SharedScales
+from bochner.penalties import NoScalePenalty, ScalePenalty
+from bochner.solvers.lbfgs import Memory, minimise
+from bochner.solvers.penalty_search import HIGHEST_PENALTY, LOWEST_PENALTY
+
+FARTHEST = 8.0
+"""How far the logarithm of a scale may move from its start."""
+START_FACTORS = (2.0, 1.0, 0.5, 0.25, 0.1)
+"""Multiples of the median scale among which the starts are chosen."""
+HIGHEST_WHILE_LEARNING = 1e-2
+"""Largest penalty while scales are learned: beyond it predictions are nearly constant, and no gradient leads away."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """One size at which candidates descend: features, rows, most steps, and how many families stay."""
+
+    n_features: int
+    n_rows: int
+    max_iter: int
+    keep: int = 1
+    factors: tuple[float, ...] = (1.0,)
+    """Multiples of a candidate's scales among which its start at this size is chosen: more features carry narrower ones."""
+    lowest: float = LOWEST_PENALTY
+    """Smallest penalty to try at this size."""
+    most_validated: int | None = None
+    """Most parts of the rows that are predicted from the others; each takes a factorisation."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """The criterion at one kernel: its value, its penalty (as a logarithm), its gradient by parameter name."""
+
+    value: float
+    log_alpha: Any
+    gradient: dict[str, Array]
+    evaluation: Any
+    """What the value was made from, for whoever fits a model with it."""
+
+
+class Objective(Protocol):
+    """The criterion as a function of the kernel, at one size."""
+
+    @property
+    def size(self) -> dict[str, Any]:
+        """What a record says of the size: numbers of features and rows, the precision."""
+
+    def evaluate(self, kernel: Kernel, log_alpha: Any, *, gradient: bool, bounds: tuple[float, float]) -> Point:
+        """The criterion at a kernel, its penalty searched near ``log_alpha`` inside ``bounds``."""
+
+
+class Space(Protocol):
+    """Where kernels are tried: makes the criterion of any size."""
+
+    n_columns: int
+
+    def sample(self) -> Array:
+        """A hundred rows or so, dense."""
+
+    def objective(self, kernel: Kernel, level: Level) -> Objective:
+        """The criterion at one size."""
+
+    def scout(self, kernel: Kernel) -> Objective:
+        """The criterion at the size where starts are compared."""
+
+    def allows(self, kernel: Kernel) -> bool:
+        """Whether all rows are in the kernel's domain."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Everything that a descent is told. ``ties`` says which columns share a scale."""
+
+    families: tuple[Kernel, ...]
+    levels: tuple[Level, ...]
+    ties: SharedScales
+    penalty: ScalePenalty = field(default_factory=NoScalePenalty)
+    n_starts: int = 2
+    """Starts of each family: the best multiples of the median scale. Zero: the scales of the families themselves."""
+    log_alpha: Any = None
+    """Where the search for the penalty starts; None: everywhere."""
+    tol: float = 1e-4
+    callback: Callable[[dict[str, Any]], None] | None = None
+
+
+@dataclass(frozen=True)
+class Descent:
+    """The end of a descent: the best candidate, what every family reached, every evaluation made."""
+
+    best: Candidate
+    families: dict[str, dict[str, float]]
+    history: list[dict[str, Any]]
+    interrupted: bool
+
+
+def family_name(kernel: Kernel) -> str:
+    """The name of a kernel's family, with what tells it from its siblings."""
+    smoothness = getattr(kernel, "nu", None)
+    return type(kernel).__name__ + ("" if smoothness is None else f"(nu={smoothness})")
+
+
+def descend(space: Space, plan: Plan) -> Descent:
+    """Take the candidates of a plan through its levels. Ctrl-C ends it early with the best kernel so far."""
+    log = Log(plan.callback)
+    everyone: list[Candidate] = []
+    interrupted = False
+    try:
+        everyone += [Candidate(start, plan, log) for family in plan.families for start in _starts(family, space, plan)]
+        staying = everyone
+        for number, level in enumerate(plan.levels, start=1):
+            for candidate in staying:
+                candidate.descend(space, level, number)
+            staying = _best(staying, level.keep)
+        best = staying[0]
+    except KeyboardInterrupt:
+        tried = [candidate for candidate in everyone if candidate.reached]
+        if not tried:
+            raise
+        interrupted = True
+        last = max(candidate.reached for candidate in tried)  # errors of different sizes cannot be compared
+        best = min((c for c in tried if c.reached == last), key=lambda c: c.value)
+    families: dict[str, dict[str, float]] = {}
+    for candidate in sorted(everyone, key=lambda c: (-c.reached, c.value)):
+        if candidate.reached:
+            families.setdefault(family_name(candidate.kernel), candidate.summary)
+    return Descent(best, families, log.records, interrupted)
+
+
+def _best(candidates: list[Candidate], keep: int) -> list[Candidate]:
+    """The best candidate of each family, of the ``keep`` best families."""
+    of_family: dict[str, Candidate] = {}
+    for candidate in sorted(candidates, key=lambda c: c.value):
+        of_family.setdefault(family_name(candidate.kernel), candidate)
+    return list(of_family.values())[:keep]
+
+
+class Log:
+    """Records of all evaluations, each handed to the callback as it comes."""
+
+    def __init__(self, callback: Callable[[dict[str, Any]], None] | None) -> None:
+        self.records: list[dict[str, Any]] = []
+        self.callback = callback
+        self.started = time.perf_counter()
+
+    def add(self, record: dict[str, Any]) -> None:
+        """Keep a record, with the seconds since the beginning."""
+        record["seconds"] = time.perf_counter() - self.started
+        self.records.append(record)
+        if self.callback is not None:
+            self.callback(record)
+
+
+class Candidate:
+    """One kernel on its way down."""
+
+    objective: Objective
+    point: Point
+    """The criterion at the best kernel of the last level."""
+
+    def __init__(self, start: Kernel, plan: Plan, log: Log) -> None:
+        self.plan = plan
+        self.log = log
+        self.kernel = start
+        self.value = np.inf
+        self.log_alpha = plan.log_alpha
+        self.reached = 0
+        self.n_iter = 0
+        self.converged = False
+        self._memory = Memory()
+        self._centre = plan.ties.project(start.theta)
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The criterion reached, and the size at which it was."""
+        return {"criterion": self.value, **self.objective.size}
+
+    def descend(self, space: Space, level: Level, number: int) -> None:
+        """Lower the criterion at one size, the ``number``-th."""
+        objective = space.objective(self.kernel, level)
+        bounds = level.lowest, HIGHEST_WHILE_LEARNING
+        kernel, value = self._rescaled(objective, level.factors, bounds), np.inf
+
+        def value_and_gradient(free: Array) -> tuple[float, Array]:
+            nonlocal value
+            trial = kernel.with_theta(self.plan.ties.expand(free))
+            if not space.allows(trial):
+                return np.inf, np.zeros_like(free)  # a learned offset that leaves some rows outside the domain
+            point = objective.evaluate(trial, self.log_alpha, gradient=True, bounds=bounds)
+            total, gradient = self._with_penalty(trial, point)
+            self._record(trial, point, total, gradient, objective, number)
+            if total < value:
+                value = total
+                self.kernel, self.point, self.value, self.log_alpha = trial, point, total, point.log_alpha
+                self.objective, self.reached = objective, number
+            return total, gradient
+
+        result = minimise(
+            value_and_gradient,
+            self.plan.ties.project(kernel.theta),
+            bounds=(self._centre - FARTHEST, self._centre + FARTHEST),
+            max_iter=level.max_iter,
+            tol=self.plan.tol,
+            memory=self._memory,
+        )
+        self.n_iter += result.n_iter
+        self.converged = result.converged
+
+    def _rescaled(self, objective: Objective, factors: tuple[float, ...], bounds: tuple[float, float]) -> Kernel:
+        """The kernel with the best multiple of its scales."""
+        kernels = [self.kernel.replace(scale=factor * np.asarray(self.kernel.scale)) for factor in factors]
+        if len(kernels) == 1:
+            return self.kernel
+        points = [objective.evaluate(kernel, self.log_alpha, gradient=False, bounds=bounds) for kernel in kernels]
+        best = int(np.argmin([point.value for point in points]))
+        self.log_alpha = points[best].log_alpha
+        return kernels[best]
+
+    def _with_penalty(self, kernel: Kernel, point: Point) -> tuple[float, Array]:
+        """Criterion and penalty on the scales together, and their gradient in the free parameters."""
+        scales = np.asarray(kernel.scale)
+        parameters = dict(point.gradient)
+        parameters["scale"] = parameters["scale"] + self.plan.penalty.gradient(scales)
+        return point.value + self.plan.penalty.value(scales), self.plan.ties.reduce(kernel.unconstrain(parameters))
+
+    def _record(
+        self, kernel: Kernel, point: Point, value: float, gradient: Array, objective: Objective, number: int
+    ) -> None:
+        self.log.add(
+            {
+                "kernel": family_name(kernel),
+                **objective.size,
+                "level": number,
+                "criterion": value,
+                "gradient_norm": float(np.linalg.norm(gradient)),
+                "alpha": np.exp(point.log_alpha).tolist(),
+            }
+        )
+
+
+def _starts(family: Kernel, space: Space, plan: Plan) -> list[Kernel]:
+    """The family at its best multiples of the median scale, one scale per column."""
+    if plan.n_starts == 0 or not family.has_bandwidth:
+        return [family.replace(scale=family.scales(space.n_columns))]
+    median = median_scale(family, space.sample())
+    kernels = [family.replace(scale=np.full(space.n_columns, factor * median)) for factor in START_FACTORS]
+    scout = space.scout(kernels[0])
+    values = [
+        scout.evaluate(kernel, None, gradient=False, bounds=(plan.levels[0].lowest, HIGHEST_PENALTY)).value
+        for kernel in kernels
+    ]
+    return [kernels[i] for i in np.argsort(values, kind="stable")[: plan.n_starts]]

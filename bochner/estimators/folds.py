@@ -1,0 +1,101 @@
+"""From what a user says about validation to parts of the rows."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from bochner.arrays import Array
+from bochner.criteria import Folds, Rows
+
+FOLDS = 5
+LARGE = 50_000
+"""Rows from which criterion="auto" holds out one part instead of folding all."""
+
+
+def is_validation_set(validation: Any) -> bool:
+    """Whether ``validation`` is a set of rows with their targets: (X, y) or (X, y, sample_weight)."""
+    return isinstance(validation, tuple) and len(validation) in (2, 3) and len(getattr(validation[0], "shape", ())) == 2
+
+
+def is_splitter(validation: Any) -> bool:
+    """Whether ``validation`` is a splitter of scikit-learn's kind, or a list of pairs of row numbers."""
+    return not isinstance(validation, str) and (hasattr(validation, "split") or isinstance(validation, Iterable))
+
+
+def cut_rows(rows: Rows, rng: np.random.Generator, criterion: str, validation: int | float | None) -> Folds:
+    """Rows in random order, in the parts that a criterion asks for: folds, a part held out, or all in one."""
+    n = rows.n
+    if n < 2:
+        raise ValueError(f"Learning a kernel needs at least two rows, got {n} sample.")
+    shuffled = rng.permutation(n)
+    if criterion == "loo":
+        if validation is not None:
+            raise ValueError(f"validation={validation!r}, but 'loo' leaves out every row in turn: leave it out.")
+        return Folds((rows.take(shuffled),), (0,))
+    if criterion == "auto":
+        whole = isinstance(validation, int | np.integer) or (validation is None and n < LARGE)
+        criterion = "kfold" if whole else "holdout"
+    if criterion == "kfold":
+        return _fold(rows, shuffled, validation)
+    fraction = 0.2 if validation is None else validation
+    if not (isinstance(fraction, numbers.Real) and 0 < fraction < 1):
+        raise ValueError(
+            f"validation must be a fraction between 0 and 1 for 'holdout', got {fraction!r}; a set (X, y) or a "
+            "splitter will do too."
+        )
+    held = min(n - 1, max(1, round(fraction * n)))
+    return Folds((rows.take(shuffled[held:]), rows.take(shuffled[:held])), (1,))
+
+
+def _fold(rows: Rows, shuffled: Array, validation: Any) -> Folds:
+    n, folds = rows.n, FOLDS if validation is None else validation
+    if not isinstance(folds, int | np.integer) or folds < 2:
+        raise ValueError(f"validation must be a whole number of folds, at least 2, for 'kfold', got {folds!r}.")
+    if validation is not None and folds > n:
+        raise ValueError(f"validation asks for {folds} folds of {n} rows: use at most {n}.")
+    parts = np.array_split(shuffled, min(int(folds), n))
+    return Folds(tuple(rows.take(part) for part in parts), tuple(range(len(parts))))
+
+
+def hold_out(rows: Rows, rng: np.random.Generator, held: Rows) -> Folds:
+    """Rows to fit, and rows of the user's own to validate on, which are not fitted."""
+    parts = tuple(part.take(rng.permutation(part.n)) for part in (rows, held))
+    return Folds(parts, validated=(1,), fitted=(0,))
+
+
+def split_rows(rows: Rows, rng: np.random.Generator, splits: Any, X: Any, y: Any, used: Array) -> Folds:
+    """Rows in the parts of a splitter, or of a list of (training rows, validation rows).
+
+    ``used`` (n,) marks those of the splitter's rows X that are among ``rows``. Every part is predicted from all other
+    rows, so validation rows must not overlap and each training set must be all the others.
+    """
+    try:
+        pairs = list(splits.split(X, y) if hasattr(splits, "split") else splits)
+        held_out = [np.zeros(len(used), dtype=bool) for _ in pairs]
+        for mask, (train, test) in zip(held_out, pairs, strict=True):
+            mask[np.asarray(test)] = True
+            others = np.zeros(len(used), dtype=bool)
+            others[np.asarray(train)] = True
+            if not np.array_equal(others, ~mask):
+                raise ValueError("the training rows of a split are not all the rows that it leaves unvalidated")
+        if not pairs or np.sum(held_out, axis=0).max() > 1:
+            raise ValueError("there are no splits, or a row is validated by more than one")
+    except (TypeError, ValueError, IndexError) as error:
+        raise ValueError(
+            f"validation={splits!r} cannot be used: {error}. It must be a number of folds, a fraction, a set (X, y), or a "
+            "splitter with disjoint validation sets that trains on all other rows, such as KFold, GroupKFold or "
+            "PredefinedSplit, or ShuffleSplit(n_splits=1)."
+        ) from error
+    masks = [mask[used] for mask in held_out]
+    masks.append(~np.any(masks, axis=0))  # rows that are never validated
+    sizes = [int(mask.sum()) for mask in masks]
+    if any(size == 0 for size in sizes[:-1]):
+        raise ValueError("validation has a split without a single validation row of positive weight: leave that split out.")
+    parts = [rows.take(rng.permutation(np.nonzero(mask)[0])) for mask, size in zip(masks, sizes, strict=True) if size]
+    if len(parts) < 2:
+        raise ValueError("validation leaves no rows to train on: validate on fewer.")
+    return Folds(tuple(parts), tuple(range(len(pairs))))

@@ -1,0 +1,210 @@
+"""The parts of benchmarks/uci.py that need no data: files of results, the plan of a run, the grid, tables and figure."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import Pipeline
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
+import uci
+import uci_data
+import uci_methods
+import uci_report
+
+ABOUT = {
+    "date": "2030-01-01T00:00:00+00:00",
+    "python": "3.12",
+    "versions": {"bochner": "1"},
+    "blas": [],
+    "cpu": "a",
+    "cores": 2,
+    "memory_gib": 1.0,
+    "system": "Linux",
+    "commit": None,
+    "dirty": False,
+}
+MANIFESTS = {"here": ABOUT, "there": ABOUT | {"cpu": "b"}}
+
+
+def row(name, split, method, score, **others):
+    """A row of a regression, or of a classification where others say so."""
+    row = {"task": "regression", "set": name, "split": split, "method": method, "n": 90, "n_test": 10, "m": 3, "d": 4000}
+    row |= {"rmse": score, "seconds": 2.0, "settings": {}, "date": "2030-01-01T00:00:00+00:00", "manifest": "here"}
+    return row | others
+
+
+def data_set(name, n=1000, task="regression"):
+    return uci_data.DataSet(task, name, n, 3, Path("."))
+
+
+def method(name, fit=None, **others):
+    return uci_methods.Method(**({"name": name, "task": "regression", "fit": fit, "cost": lambda data: data.n} | others))
+
+
+class Mean:
+    """A model that predicts zero."""
+
+    def predict(self, X):
+        return np.zeros(len(X))
+
+
+def test_merge_keeps_the_later_row_of_each_key():
+    old = [row("a", 0, "grid", 1.0), row("b", 0, "grid", 2.0, date="2030-01-03")]
+    new = [
+        row("a", 0, "grid", 3.0, date="2030-01-02"),
+        row("b", 0, "grid", 4.0, date="2030-01-02"),
+        row("a", 1, "grid", 5.0),
+    ]
+    assert [r["rmse"] for r in uci.merge(old, new)] == [3.0, 5.0, 2.0]
+    assert uci.merge(new, old) == uci.merge(old, new)
+
+
+def test_store_keeps_each_row_with_its_manifest_and_drops_manifests_of_no_row(tmp_path):
+    store = uci.Store(tmp_path / "new" / "uci.json")
+    assert store.read() == ([], {})
+    store.add([row("a", 0, "grid", 1.0), row("b", 0, "grid", 1.0)], MANIFESTS)
+    store.add([row("b", 0, "grid", 2.0, manifest="there")], {"there": MANIFESTS["there"]})
+    rows, manifests = store.read()
+    assert [(r["set"], r["manifest"]) for r in rows] == [("a", "here"), ("b", "there")]
+    assert manifests == MANIFESTS
+    store.add([row("a", 0, "grid", 1.0, manifest="there")], MANIFESTS)
+    assert list(store.read()[1]) == ["there"]
+
+
+def test_plan_is_cheapest_first_and_leaves_out_what_a_method_does_not_take():
+    small = method("small", takes=lambda data: data.n < 50)
+    jobs = uci.plan([data_set("b", 100), data_set("a", 10)], [method("any"), small, method("once", one_split=True)], [0, 1])
+    assert [job.key[1:] for job in jobs] == [
+        *[("a", 0, "any"), ("a", 0, "once"), ("a", 0, "small"), ("a", 1, "any"), ("a", 1, "small")],
+        *[("b", 0, "any"), ("b", 0, "once"), ("b", 1, "any")],
+    ]
+    assert uci.plan([data_set("mnist", task="classification")], [method("any", task="classification")], [0, 1])[0].split == 0
+
+
+@pytest.fixture
+def no_data(monkeypatch):
+    """Every set is the same few rows."""
+    split = uci_data.Split(np.ones((8, 2)), np.ones((2, 2)), np.ones(8), np.array([3.0, -3.0]))
+    monkeypatch.setattr(uci_data.DataSet, "load", lambda data, k: split)
+
+
+def test_a_rerun_skips_rows_that_exist_and_a_failure_is_a_row(tmp_path, capsys, no_data):
+    fits = []
+
+    def fit(X, y, run):
+        fits.append(run.seed)
+        if run.seed == 1:
+            raise MemoryError("too large")
+        return Mean(), {"seed": run.seed}
+
+    store = uci.Store(tmp_path / "uci.json")
+    todo = uci.plan([data_set("a")], [method("any", fit)], [0, 1])
+    options = argparse.Namespace(fresh=False, budget=None, jobs=1, commit=None)
+    uci.run(todo[:1], store, options)
+    uci.run(todo, store, options)
+    assert fits == [0, 1]
+    rows, manifests = store.read()
+    assert [r.get("rmse") for r in rows] == [3.0, None]
+    assert rows[1]["error"] == "MemoryError: too large"
+    assert {r["manifest"] for r in rows} == set(manifests)
+    assert "a split 1 any: failed: MemoryError" in capsys.readouterr().out
+    options.fresh = True
+    uci.run(todo, store, options)
+    assert fits == [0, 1, 0, 1]
+    options.budget = -1.0
+    uci.run(todo, store, options)
+    assert fits == [0, 1, 0, 1]
+    assert "2 fits to do; run again" in capsys.readouterr().out
+
+
+def test_class_scores_are_error_rate_and_log_loss():
+    class Halves(Mean):
+        def predict_proba(self, X):
+            return np.full((len(X), 2), 0.5)
+
+    split = uci_data.Split(np.ones((2, 1)), np.ones((4, 1)), np.arange(2), np.array([0, 0, 0, 1]))
+    assert uci.scores(Halves(), split, "classification") == pytest.approx({"error_rate": 0.25, "log_loss": np.log(2)})
+    assert list(uci.scores(Mean(), split, "classification")) == ["error_rate"]
+
+
+@pytest.mark.parametrize("n_components", [10, 200])
+def test_grid_chooses_and_predicts_as_a_plain_search_does(rng, n_components):
+    X = rng.standard_normal((60, 3))
+    y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(60)
+    model, settings = uci_methods.fit_grid(X, y, uci_methods.Run(seed=5), n_components=n_components)
+    steps = [("f", RBFSampler(n_components=n_components, random_state=5)), ("r", Ridge(solver="cholesky"))]
+    search = GridSearchCV(
+        Pipeline(steps),
+        {"f__gamma": uci_methods.gammas(X), "r__alpha": uci_methods.ALPHAS},
+        scoring="neg_mean_squared_error",
+        cv=KFold(uci_methods.FOLDS, shuffle=True, random_state=5),
+    ).fit(X, y)
+    assert (settings["gamma"], settings["alpha"]) == (search.best_params_["f__gamma"], search.best_params_["r__alpha"])
+    np.testing.assert_allclose(settings["validation_error"], -search.best_score_, rtol=1e-6)
+    np.testing.assert_allclose(model.predict(X), search.predict(X), rtol=1e-6)
+
+
+def test_absent_data_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="--data"):
+        uci_data.find_sets(tmp_path)
+
+
+def test_constant_columns_become_zero():
+    train, test = uci_data.standardise(np.array([[1.0, 5.0], [3.0, 5.0]]), np.array([[2.0, 6.0]]))
+    np.testing.assert_allclose(train, [[-1, 0], [1, 0]])
+    np.testing.assert_allclose(test, [[0, 1]])
+
+
+@pytest.fixture
+def rows():
+    """Two regressions, on one of which ours loses to a peer that has one split and another machine; a failure; classes."""
+    classes = {"task": "classification", "log_loss": 0.25, "error_rate": 0.05}
+    return [
+        *[row("bike", k, "bochner", score, seconds=4.0) for k, score in enumerate((0.02, 0.04))],
+        *[row("bike", k, "grid", 0.06) for k in range(2)],
+        row("bike", 0, "xrfm", 0.01, manifest="there"),
+        row("wine", 0, "bochner", 0.5, n=40),
+        row("wine", 0, "grid", 0.4, n=40),
+        row("wine", 0, "gp", None, error="MemoryError: too large"),
+        row("magic", 0, "bochner", None, **classes),
+        row("magic", 0, "svc", None, **classes | {"error_rate": 0.04}),
+    ]
+
+
+def test_methods_are_compared_on_shared_splits_and_times_on_one_machine(rows):
+    scores = uci_report.Scores(rows, MANIFESTS, "regression")
+    assert scores.sets == ["wine", "bike"]
+    assert scores.ratio("bike", "bochner", "grid", "rmse") == pytest.approx(0.5)
+    assert scores.ratio("bike", "bochner", "xrfm", "rmse") == pytest.approx(2.0)
+    assert scores.ratio("bike", "bochner", "grid", "seconds") == pytest.approx(2.0)
+    assert scores.ratio("bike", "bochner", "xrfm", "seconds") is None
+    assert scores.ratio("wine", "bochner", "gp", "rmse") is None
+    assert scores.best("bike", "rmse") == "xrfm"
+
+
+def test_tables_come_from_rows_alone(rows, tmp_path):
+    pytest.importorskip("matplotlib")
+    document, figure = tmp_path / "page.md", tmp_path / "figures" / "uci.png"
+    document.write_text("before\n<!-- uci-table -->\nwhat was there\n<!-- /uci-table -->\nafter\n", encoding="utf-8")
+    uci_report.write_report(json.loads(json.dumps(rows)), MANIFESTS, document, figure)
+    text = document.read_text(encoding="utf-8")
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "what was there" not in text
+    assert "**0.0100** (1)" in text
+    assert "Better than the grid on 1 of 2 sets" in text
+    assert "worst 1.25 (wine)" in text
+    assert "- rmse, xrfm: 1 of 1 sets lost: bike (2.00)." in text
+    assert "Failed: gp on wine, split 0 (MemoryError: too large)." in text
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
+    assert ["elevators", "0.365", "", "not measured"] in lines
+    assert ["bike", "0.025", "0.0200", "reached"] in lines
+    assert "error rate, svc: 1 of 1 sets lost: magic (1.25)." in text
+    assert figure.read_bytes().startswith(b"\x89PNG")
