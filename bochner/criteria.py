@@ -20,12 +20,13 @@ from typing import Any, Protocol
 
 import numpy as np
 from scipy import linalg, sparse
+from scipy.linalg import blas
 
 from bochner.arrays import Array, dense
 from bochner.blas import one_blas_pool
 from bochner.engines import forward, moments, predict, pull_back
 from bochner.features import FeatureGradient, FeatureMap
-from bochner.solvers.normal_equations import CentredMoments
+from bochner.solvers.normal_equations import CentredMoments, factorise_fresh
 from bochner.solvers.penalty_search import PENALTIES, PenaltySearch
 from bochner.statistics import Moments
 
@@ -117,8 +118,8 @@ class Evaluation:
     """Moments of the rows that the final regression is fitted on."""
     models: dict[int, tuple[Array, Array]]
     """For each validated part, the coefficients (d, c) and intercept (c,) that predict it."""
-    basis: Array | None
-    """Where there are more features than rows: an orthonormal basis (d, n) of the rows' span, and moments in it."""
+    basis: Span | None
+    """Where there are clearly more features than rows: the rows' span, in whose coordinates the moments are."""
 
 
 class Criterion(Protocol):
@@ -172,7 +173,7 @@ class HeldOutError:
         self, feature_map: FeatureMap, log_alpha: Penalty | None, *, gradient: bool, bounds: tuple[float, float]
     ) -> Evaluation:
         basis = self._span(feature_map)
-        parts = [self._moments(feature_map, part, basis) for part in self.folds.parts]
+        parts = self._part_moments(feature_map, basis)
         totals = functools.reduce(operator.add, parts)
         best = self._solve(FoldedMoments(parts, totals, self.folds.validated, self.normaliser), log_alpha, bounds)
         models = {
@@ -202,16 +203,18 @@ class HeldOutError:
         predictions = [predict(feature_map, self.folds.parts[k].X, *evaluation.models[k]) for k in self.folds.validated]
         return HeldOut(Rows.stack(parts), np.concatenate(predictions))
 
-    def _span(self, feature_map: FeatureMap) -> Array | None:
-        """Orthonormal basis (d, n) of the features of all rows, where there are clearly fewer rows than features."""
+    def _span(self, feature_map: FeatureMap) -> Span | None:
+        """The span of the features of all rows, where there are clearly fewer rows than features."""
         if FEW_ROWS * self.folds.n > feature_map.n_features:
             return None
-        return span_of(np.concatenate([dense(forward(feature_map, part.X)) for part in self.folds.parts]))
+        return Span.of(np.concatenate([dense(forward(feature_map, part.X)) for part in self.folds.parts]))
 
-    def _moments(self, feature_map: FeatureMap, part: Rows, basis: Array | None) -> Moments:
+    def _part_moments(self, feature_map: FeatureMap, basis: Span | None) -> list[Moments]:
+        parts = self.folds.parts
         if basis is None:
-            return moments(feature_map, part.X, part.targets, part.weights)
-        return Moments.of(forward(feature_map, part.X) @ basis, part.targets, part.weights)
+            return [moments(feature_map, part.X, part.targets, part.weights) for part in parts]
+        rows = np.split(basis.coordinates, np.cumsum([part.n for part in parts])[:-1])
+        return [Moments.of(some, part.targets, part.weights) for some, part in zip(rows, parts, strict=True)]
 
     def _gradient(self, feature_map: FeatureMap, models: dict[int, FoldModel]) -> FeatureGradient:
         right = {k: np.concatenate([m.coef, m.adjoint], axis=1) for k, m in models.items()}
@@ -249,19 +252,49 @@ def fit_ridge(evaluation: Evaluation) -> tuple[Array, Array]:
     return _expand(coef, evaluation.basis), intercept
 
 
-def span_of(features: Array) -> Array | None:
-    """Orthonormal basis (d, n) of the rows of ``features`` (n, d), or None where that would not make them much shorter.
+@dataclass(frozen=True)
+class Span:
+    """The span of the rows of a feature matrix Phi (n, d), for n clearly below d: L (n, n) with L L' = Phi Phi'.
 
-    Ridge coefficients lie in the span of the rows, so that nothing is lost by working in it.
+    Ridge coefficients lie in the span, so nothing is lost by regressing on the rows of L instead of those of Phi = L Q'.
     """
-    if FEW_ROWS * features.shape[0] > features.shape[1]:
-        return None
-    return np.linalg.qr(features.T)[0]
+
+    features: Array
+    coordinates: Array
+
+    @classmethod
+    def of(cls, features: Array) -> Span:
+        """The span of all rows of Phi."""
+        features = np.asarray(features, dtype=np.float64)
+        gram = blas.dsyrk(1.0, features.T, trans=1, lower=1)
+        triangle = factorise_fresh(lambda: gram.copy(order="F"), 0.0).triangle
+        return cls(features, np.tril(triangle))
+
+    def expand(self, coef: Array) -> Array:
+        """Coefficients of the features, Q coef: (d, c), from those of the coordinates (n, c)."""
+        return self.features.T @ self._weights(coef)
+
+    def reduce(self, coef: Array) -> Array:
+        """Coefficients of the coordinates, Q' coef: (n, c), from those of the features (d, c)."""
+        return linalg.solve_triangular(self.coordinates, self.features @ coef, lower=True, check_finite=False)
+
+    def spread(self, slopes: Array) -> Array:
+        """A gradient in the features, slopes Q': (k, d), from one in the coordinates (k, n)."""
+        return self._weights(slopes.T).T @ self.features
+
+    def _weights(self, coef: Array) -> Array:
+        """Weights of the rows that make up coefficients: (n, c)."""
+        return linalg.solve_triangular(self.coordinates, coef, lower=True, trans=1, check_finite=False)
 
 
-def _expand(coef: Array, basis: Array | None) -> Array:
-    """Coefficients of the features (d, c) from those in a basis of the rows' span."""
-    return coef if basis is None else basis @ coef
+def span_of(features: Array) -> Span | None:
+    """The span of the rows of ``features`` (n, d), or None where its coordinates would not be much shorter."""
+    return None if FEW_ROWS * features.shape[0] > features.shape[1] else Span.of(features)
+
+
+def _expand(coef: Array, basis: Span | None) -> Array:
+    """Coefficients of the features (d, c) from those of the coordinates of the rows' span."""
+    return coef if basis is None else basis.expand(coef)
 
 
 @dataclass(frozen=True)

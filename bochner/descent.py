@@ -27,6 +27,9 @@ FARTHEST = 8.0
 """How far the logarithm of a scale may move from its start."""
 START_FACTORS = (2.0, 1.0, 0.5, 0.25, 0.1)
 """Multiples of the median scale among which the starts are chosen."""
+LARGEST_VARIANCE = 1e3
+"""Largest variance of the functions that a penalty stands for, in units of the target's. A penalty alpha on n rows with a
+squared error J is a prior of variance J / (n alpha): beyond any reason, it only lets predictions far from the rows explode."""
 HIGHEST_WHILE_LEARNING = 1e-2
 """Largest penalty while scales are learned: beyond it predictions are nearly constant, and no gradient leads away."""
 
@@ -197,7 +200,7 @@ class Candidate:
     def descend(self, space: Space, level: Level, number: int) -> None:
         """Lower the criterion at one size, the ``number``-th."""
         objective = space.objective(self.kernel, level)
-        bounds = level.lowest, HIGHEST_WHILE_LEARNING
+        bounds = max(level.lowest, self.lowest_penalty(objective)), HIGHEST_WHILE_LEARNING
         kernel, value = self._rescaled(objective, level.factors, bounds), np.inf
 
         def value_and_gradient(free: Array) -> tuple[float, Array]:
@@ -207,11 +210,11 @@ class Candidate:
                 return np.inf, np.zeros_like(free)  # a learned offset that leaves some rows outside the domain
             point = objective.evaluate(trial, self.log_alpha, gradient=True, bounds=bounds)
             total, gradient = self._with_penalty(trial, point)
-            self._record(trial, point, total, gradient, objective, number)
             if total < value:
                 value = total
                 self.kernel, self.point, self.value, self.log_alpha = trial, point, total, point.log_alpha
                 self.objective, self.reached = objective, number
+            self._record(trial, point, total, gradient, objective, number)  # last: a callback may raise KeyboardInterrupt
             return total, gradient
 
         result = minimise(
@@ -224,6 +227,11 @@ class Candidate:
         )
         self.n_iter += result.n_iter
         self.converged = result.converged
+
+    def lowest_penalty(self, objective: Objective) -> float:
+        """The smallest penalty that stands for functions of a reasonable size, at the error reached so far."""
+        lowest = min(self.value, 1.0) / (LARGEST_VARIANCE * objective.size["n_rows"])
+        return float(np.clip(lowest, LOWEST_PENALTY, HIGHEST_WHILE_LEARNING))
 
     def _rescaled(self, objective: Objective, factors: tuple[float, ...], bounds: tuple[float, float]) -> Kernel:
         """The kernel with the best multiple of its scales."""

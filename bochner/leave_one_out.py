@@ -19,7 +19,7 @@ import numpy as np
 from scipy import linalg
 
 from bochner.arrays import Array, dense
-from bochner.criteria import Evaluation, Folds, HeldOut, Rows, fit_ridge, span_of
+from bochner.criteria import Evaluation, Folds, HeldOut, Rows, Span, fit_ridge, span_of
 from bochner.engines import forward, pull_back
 from bochner.features import FeatureGradient, FeatureMap
 from bochner.solvers.penalty_search import PENALTIES, PenaltySearch
@@ -45,7 +45,7 @@ class LeaveOneOutError:
         """The criterion of a map, its penalty chosen: near ``log_alpha``, or anywhere in ``bounds``."""
         features = dense(forward(feature_map, self.rows.X))
         basis = span_of(features)
-        features = features if basis is None else features @ basis
+        features = features if basis is None else basis.coordinates
         ridge = LeaveOneOutRidge(features, self.rows)
         best = ridge.best(log_alpha, bounds=bounds) if self.penalty is None else ridge.at(float(np.log(self.penalty)))
         slope = self._gradient(feature_map, ridge.gradient(best), basis) if gradient else None
@@ -59,13 +59,13 @@ class LeaveOneOutError:
     def held_out(self, feature_map: FeatureMap, evaluation: Evaluation) -> HeldOut:
         """Every row with its prediction by the regression that has not seen it."""
         features = dense(forward(feature_map, self.rows.X))
-        features = features if evaluation.basis is None else features @ evaluation.basis
+        features = features if evaluation.basis is None else evaluation.basis.coordinates
         solution = LeaveOneOutRidge(features, self.rows).at(evaluation.log_alpha)
         return HeldOut(self.rows, self.rows.targets - solution.left_out)
 
-    def _gradient(self, feature_map: FeatureMap, slope: Array, basis: Array | None) -> FeatureGradient:
+    def _gradient(self, feature_map: FeatureMap, slope: Array, basis: Span | None) -> FeatureGradient:
         def of_block(block: slice, _features: Array) -> Array:
-            return slope[block] if basis is None else slope[block] @ basis.T
+            return slope[block] if basis is None else basis.spread(slope[block])
 
         return pull_back(feature_map, self.rows.X, of_block)
 

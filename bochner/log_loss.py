@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bochner.arrays import Array, fetch64
-from bochner.criteria import Folds, HeldOut, Rows
+from bochner.criteria import Folds, HeldOut, Rows, Span
 from bochner.engines import forward, predict, pull_back
 from bochner.engines.products import Products, TableFeatures
 from bochner.features import FeatureGradient, FeatureMap
@@ -108,16 +108,16 @@ class HeldOutLoss:
         scores = [predict(feature_map, self.folds.parts[k].X, *evaluation.models[k]) for k in self.folds.validated]
         return HeldOut(Rows.stack(parts), np.concatenate(scores))
 
-    def _tables(self, feature_map: FeatureMap) -> tuple[list[TableFeatures], Array | None]:
-        """The features of every part; where rows are few, in an orthonormal basis (d, n) of their span, and that basis."""
+    def _tables(self, feature_map: FeatureMap) -> tuple[list[TableFeatures], Span | None]:
+        """The features of every part; where rows are few, their coordinates in their span, and that span."""
         parts = self.folds.parts
         if 8 * self.folds.n * feature_map.n_features > KEPT_BYTES:
             return [TableFeatures(feature_map, part.X) for part in parts], None
         kept = [forward(feature_map, part.X) for part in parts]
         basis = None
         if FEW_ROWS * self.folds.n <= feature_map.n_features:
-            basis, triangle = np.linalg.qr(np.concatenate([fetch64(features) for features in kept]).T)
-            kept = np.split(np.ascontiguousarray(triangle.T), np.cumsum([part.n for part in parts])[:-1])
+            basis = Span.of(np.concatenate([fetch64(features) for features in kept]))
+            kept = np.split(np.ascontiguousarray(basis.coordinates), np.cumsum([part.n for part in parts])[:-1])
         return [TableFeatures(feature_map, part.X, features) for part, features in zip(parts, kept, strict=True)], basis
 
     def _gradient(self, feature_map: FeatureMap, models: dict[int, FoldModel]) -> FeatureGradient:
@@ -254,11 +254,11 @@ def _problem(parts: Sequence[Rows], tables: list[TableFeatures], loss: Loss) -> 
     return PenalisedLoss(Products(tables), loss, targets, weights)
 
 
-def _reduce(coef: Array, basis: Array | None) -> Array:
-    """Coefficients with intercept (d + 1, c) in a basis (d, n): (n + 1, c)."""
-    return coef if basis is None else np.vstack([basis.T @ coef[:-1], coef[-1:]])
+def _reduce(coef: Array, basis: Span | None) -> Array:
+    """Coefficients with intercept (d + 1, c) in the coordinates of a span: (n + 1, c)."""
+    return coef if basis is None else np.vstack([basis.reduce(coef[:-1]), coef[-1:]])
 
 
-def _expand(coef: Array, basis: Array | None) -> Array:
+def _expand(coef: Array, basis: Span | None) -> Array:
     """The way back: from (n + 1, c) to (d + 1, c)."""
-    return coef if basis is None else np.vstack([basis @ coef[:-1], coef[-1:]])
+    return coef if basis is None else np.vstack([basis.expand(coef[:-1]), coef[-1:]])

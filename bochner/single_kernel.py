@@ -19,7 +19,7 @@ from bochner.descent import HIGHEST_WHILE_LEARNING, Descent, Level, Plan, Point,
 from bochner.features import FeatureChoices, FeatureMap, build_map
 from bochner.kernels import Kernel
 from bochner.penalties import ScalePenalty
-from bochner.solvers.penalty_search import PENALTIES
+from bochner.solvers.penalty_search import HIGHEST_PENALTY
 
 SAMPLE_ROWS = 128
 SCOUT_FEATURES, SCOUT_ROWS = 256, 2000
@@ -99,7 +99,8 @@ def learn_kernel(
         objective = FeatureObjective(objective.feature_map, criterion, folds)
     at_the_cap = np.any(np.exp(point.log_alpha) > 0.99 * HIGHEST_WHILE_LEARNING)
     if at_the_cap or objective is not best.objective or kernel is not best.kernel:
-        point = objective.evaluate(kernel, point.log_alpha, gradient=False, bounds=PENALTIES)
+        bounds = best.lowest_penalty(objective), HIGHEST_PENALTY
+        point = objective.evaluate(kernel, point.log_alpha, gradient=False, bounds=bounds)
     feature_map = objective.feature_map.with_kernel(kernel)
     coef, intercept = objective.criterion.fit(feature_map, point.evaluation)
     return LearnedKernel(
