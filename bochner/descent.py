@@ -29,7 +29,7 @@ START_FACTORS = (2.0, 1.0, 0.5, 0.25, 0.1)
 """Multiples of the median scale among which the starts are chosen."""
 LARGEST_VARIANCE = 1e3
 """Largest variance of the functions that a penalty stands for, in units of the target's. A penalty alpha on n rows with a
-squared error J is a prior of variance J / (n alpha): beyond any reason, it only lets predictions far from the rows explode."""
+squared error J is a prior of variance J / (n alpha): without reason, it lets predictions far from the rows explode."""
 HIGHEST_WHILE_LEARNING = 1e-2
 """Largest penalty while scales are learned: beyond it predictions are nearly constant, and no gradient leads away."""
 
@@ -99,7 +99,7 @@ class Plan:
     ties: SharedScales
     penalty: ScalePenalty = field(default_factory=NoScalePenalty)
     n_starts: int = 2
-    """Starts of each family: the best multiples of the median scale. Zero: the scales of the families themselves."""
+    """Starts of each family, at multiples of the median scale. Zero: the scales of the families themselves."""
     log_alpha: Any = None
     """Where the search for the penalty starts; None: everywhere."""
     tol: float = 1e-4
@@ -266,7 +266,7 @@ class Candidate:
 
 
 def _starts(family: Kernel, space: Space, plan: Plan) -> list[Kernel]:
-    """The family at its best multiples of the median scale, one scale per column."""
+    """The family at its best multiple of the median scale, at the median scale itself, and at the next best multiples."""
     if plan.n_starts == 0 or not family.has_bandwidth:
         return [family.replace(scale=family.scales(space.n_columns))]
     median = median_scale(family, space.sample())
@@ -276,4 +276,6 @@ def _starts(family: Kernel, space: Space, plan: Plan) -> list[Kernel]:
         scout.evaluate(kernel, None, gradient=False, bounds=(plan.levels[0].lowest, HIGHEST_PENALTY)).value
         for kernel in kernels
     ]
-    return [kernels[i] for i in np.argsort(values, kind="stable")[: plan.n_starts]]
+    order = np.argsort(values, kind="stable").tolist()
+    order.insert(1, START_FACTORS.index(1.0))  # errors of isotropic kernels say little where few columns count
+    return [kernels[i] for i in dict.fromkeys(order)][: plan.n_starts]

@@ -45,8 +45,10 @@ class LearnedKernel:
     descent: Descent
 
 
-def default_levels(n_rows: int, n_features: int) -> tuple[Level, ...]:
+def default_levels(n_rows: int, n_features: int, n_columns: int) -> tuple[Level, ...]:
     """Small to large: families are tried at 128 and 256 features, compared at 1000, and the best one goes on from there.
+
+    Rows grow with the features, and there are at least 200 for each column.
 
     A level is left out where full size costs less than four times as much; cost is rows x features x the fewer of the two.
     The last steps have all features, and as many rows as they can afford; all 40 are taken there where no smaller level is
@@ -54,13 +56,22 @@ def default_levels(n_rows: int, n_features: int) -> tuple[Level, ...]:
     """
     whole = _cost(n_rows, n_features)
     wide = n_features >= 4_000  # which leaves time to look longer at smaller sizes
+    few, more = max(2_000, 200 * n_columns), max(6_000, 200 * n_columns)  # rows that can tell the columns apart
     ladder = [
-        Level(128, 2_000, 8, keep=3, lowest=LOWEST_OF_FEW),
-        Level(256, 6_000, 12 if wide else 8, keep=3, lowest=LOWEST_OF_FEW),
-        Level(1_000, 6_000 if wide else 4_000, 0, keep=3 if wide else 1, factors=(1.0, 1.6), most_validated=2),
-        Level(1_000, 12_000, 10 if wide else 2, keep=2 if wide else 1, most_validated=None if wide else 2),
+        Level(256, more, int(np.clip(n_columns, 12 if wide else 8, 40)), keep=3, lowest=LOWEST_OF_FEW),
+        Level(
+            1_000,
+            max(more, 6_000) if wide else max(few, 4_000),
+            0,
+            keep=3 if wide else 1,
+            factors=(1.0, 1.6),
+            most_validated=2,
+        ),
+        Level(1_000, max(more, 12_000), 10 if wide else 2, keep=2 if wide else 1, most_validated=None if wide else 2),
         Level(2_000, 24_000, 5, most_validated=2),
     ]
+    if few < more:
+        ladder.insert(0, Level(128, few, 8, keep=3, lowest=LOWEST_OF_FEW))
     small = [level for level in ladder if 4 * _cost(min(level.n_rows, n_rows), level.n_features) <= whole]
     small = [level for level in small if level.n_features < n_features]
     if not small:

@@ -202,12 +202,12 @@ def test_a_criterion_of_ones_own():
 @pytest.mark.parametrize("n_features", [32, 256, 512, 1024, 4000])
 @pytest.mark.parametrize("n_rows", [10, 10_000, 10_000_000])
 def test_default_levels(n_rows, n_features):
-    levels = default_levels(n_rows, n_features)
+    levels = default_levels(n_rows, n_features, 10)
     assert (levels[-1].n_features, levels[-1].keep) == (n_features, 1)
     assert levels[-1].n_rows == n_rows or n_rows * n_features**2 >= 5e10  # large sizes take their last steps on fewer rows
     sizes = [level.n_features for level in levels]
     assert sizes == sorted(sizes)
     assert [level.keep for level in levels] == sorted((level.keep for level in levels), reverse=True)
     assert levels[-1].max_iter >= 1
-    steps = [default_levels(n, n_features)[-1].max_iter for n in (1000, 10**6, 10**8)]
+    steps = [default_levels(n, n_features, 10)[-1].max_iter for n in (1000, 10**6, 10**8)]
     assert steps == sorted(steps, reverse=True)

@@ -129,7 +129,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             return self._fit_labels(X, y, self._numbers_of(labels), weights)
         X = self._check_new_rows(X)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        self._grow(X, self._targets_of(X, y), weights * self._weights_of(y))
+        self._grow(X, self._targets_of(X, y), weights * self._weights_of(X, y))
         return self
 
     def decision_function(self, X: Any) -> Array:
@@ -182,7 +182,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             raise ValueError(f"criterion='loo' has a closed form for loss='squared' only, and loss is {self.loss!r}.")
         if isinstance(self.alpha, str):
             raise ValueError(f"alpha='per-target' needs loss='squared', and loss is {self.loss!r}.")
-        return partial(HeldOutLoss, loss=LOSSES[self.loss], penalty=self.alpha)
+        return partial(HeldOutLoss, loss=LOSSES[self.loss], penalty=None if self.alpha is None else float(self.alpha))
 
     def _check_choices(self) -> None:
         super()._check_choices()
@@ -217,9 +217,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     def _targets_of(self, X: Array, y: Any) -> Array:
         return self._indicators(self._numbers_of(self._check_labels(X, y)))
 
-    def _weights_of(self, y: Any) -> Array:
+    def _weights_of(self, X: Array, y: Any) -> Array:
         """The class weight of each row: (n,)."""
-        return self._class_weights[self._numbers_of(np.asarray(y))]
+        return self._class_weights[self._numbers_of(self._check_labels(X, y))]
 
     # -- between classes and columns ----------------------------------------------------------------------------------
 

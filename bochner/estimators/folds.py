@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import reprlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -34,7 +35,7 @@ def cut_rows(rows: Rows, rng: np.random.Generator, criterion: str, validation: i
     shuffled = rng.permutation(n)
     if criterion == "loo":
         if validation is not None:
-            raise ValueError(f"validation={validation!r}, but 'loo' leaves out every row in turn: leave it out.")
+            raise ValueError(f"validation={reprlib.repr(validation)}, but 'loo' leaves out every row in turn: leave it out.")
         return Folds((rows.take(shuffled),), (0,))
     if criterion == "auto":
         whole = isinstance(validation, int | np.integer) or (validation is None and n < LARGE)
@@ -86,9 +87,10 @@ def split_rows(rows: Rows, rng: np.random.Generator, splits: Any, X: Any, y: Any
             raise ValueError("there are no splits, or a row is validated by more than one")
     except (TypeError, ValueError, IndexError) as error:
         raise ValueError(
-            f"validation={splits!r} cannot be used: {error}. It must be a number of folds, a fraction, a set (X, y), or a "
-            "splitter with disjoint validation sets that trains on all other rows, such as KFold, GroupKFold or "
-            "PredefinedSplit, or ShuffleSplit(n_splits=1)."
+            f"validation={reprlib.repr(splits)} cannot be used: {error}. It must be a number of folds, a fraction, a set "
+            "(X, y) of arrays (for criterion='auto' or 'holdout'), or a splitter with disjoint validation sets that trains "
+            "on all other rows, such as KFold, PredefinedSplit or ShuffleSplit(n_splits=1); a splitter that needs groups "
+            "goes in as list(splitter.split(X, y, groups))."
         ) from error
     masks = [mask[used] for mask in held_out]
     masks.append(~np.any(masks, axis=0))  # rows that are never validated

@@ -28,7 +28,7 @@ from bochner.kernels.ties import SharedScales
 from bochner.leave_one_out import LeaveOneOutError
 from bochner.penalties import SCALE_PENALTIES
 from bochner.progress import ProgressLine
-from bochner.single_kernel import NO_SCALE, LearnedKernel, default_levels, learn_kernel
+from bochner.single_kernel import LOWEST_IN_FLOAT32, NO_SCALE, LearnedKernel, default_levels, learn_kernel
 from bochner.solvers.normal_equations import CentredMoments
 from bochner.standardise import Standardiser
 
@@ -92,7 +92,7 @@ class KernelMachine(BaseEstimator):
         before = self.kernel_ if self.warm_start and hasattr(self, "kernel_") else None
         rows = self._prepare(X, targets, weights)
         folds = self._folds(rows, rng, X, y, weights > 0)
-        plan = self._plan(rows.n, X.shape[1], before)
+        plan = self._plan(folds.n, X.shape[1], before)
         with self._watching(plan) as callback:
             learned = learn_kernel(
                 folds,
@@ -123,6 +123,7 @@ class KernelMachine(BaseEstimator):
             X = _on_host(check_rows(self, X, kernel=self._strictest(), reset=False))
             weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
             targets = self._targets_of(X, y)
+            weights = weights * self._weights_of(X, y)
         except ValueError as error:
             raise ValueError(f"The validation set is not like the rows of fit: {error}") from error
         if not (weights > 0).any():
@@ -133,10 +134,14 @@ class KernelMachine(BaseEstimator):
         """Targets (n, c) of y, as in fit."""
         raise NotImplementedError
 
+    def _weights_of(self, X: Array, y: Any) -> Array:
+        """What multiplies the weights of rows (n,), as in fit."""
+        return np.ones(X.shape[0])
+
     def _criterion(self) -> Callable[[Folds], Criterion]:
         """What makes the held-out error from folds."""
         per_target = self.alpha == "per-target"
-        fixed = self.alpha if isinstance(self.alpha, numbers.Real) else None
+        fixed = float(self.alpha) if isinstance(self.alpha, numbers.Real) else None
         if self.criterion == "loo":
             if per_target:
                 raise ValueError("alpha='per-target' needs criterion='kfold' or 'holdout', not 'loo'.")
@@ -196,7 +201,9 @@ class KernelMachine(BaseEstimator):
         if self.keep_moments and hasattr(learned.evaluation, "totals"):
             rows = Rows.stack(folds.to_fit) if learned.evaluation.basis is not None else None
             self.moments_ = (
-                learned.evaluation.totals if rows is None else moments(self.feature_map_, rows.X, rows.targets, rows.weights)
+                learned.evaluation.totals
+                if rows is None
+                else moments(self.feature_map_, self._exact_enough(rows.X), rows.targets, rows.weights)
             )
 
     def _keep_coefficients(self, coef: Array, intercept: Array) -> None:
@@ -207,11 +214,14 @@ class KernelMachine(BaseEstimator):
         """Add rows to the normal equations of a fitted model and solve them again; kernel and penalty stay."""
         if self.moments_ is None:
             raise ValueError("partial_fit needs the sums over earlier rows: fit with keep_moments=True.")
-        new = moments(
-            self.feature_map_, self._standardised(X), self._target_standardiser(targets), weights / self._weight_unit
-        )
+        rows = self._exact_enough(self._standardised(X))
+        new = moments(self.feature_map_, rows, self._target_standardiser(targets), weights / self._weight_unit)
         self.moments_ = self.moments_ + new
         self._keep_coefficients(*self._solve(CentredMoments(self.moments_)))
+
+    def _exact_enough(self, rows: Array) -> Array:
+        """Rows in float64 where the fitted penalty is one that sums of float32 products cannot carry."""
+        return rows.astype(np.float64, copy=False) if np.min(self.alpha_) < LOWEST_IN_FLOAT32 else rows
 
     def _solve(self, centred: CentredMoments) -> tuple[Array, Array]:
         """Coefficients and intercept of standardised targets at the fitted penalty, or penalties."""
@@ -243,15 +253,18 @@ class KernelMachine(BaseEstimator):
         if not (self.callback is None or callable(self.callback)):
             raise ValueError(f"callback must be a function of one record or None, got {self.callback!r}.")
         chosen = self.alpha is None or (isinstance(self.alpha, str) and self.alpha == "per-target")
-        if not chosen and not (isinstance(self.alpha, numbers.Real) and 0 < float(self.alpha) < np.inf):
-            raise ValueError(f"alpha must be a positive number, None (the best one) or 'per-target', got {self.alpha!r}.")
+        if not chosen and not (isinstance(self.alpha, numbers.Real) and 1e-13 <= float(self.alpha) <= 1e13):
+            raise ValueError(
+                f"alpha must be a positive number, None (the best one) or 'per-target', got {self.alpha!r}; numbers from "
+                "1e-13 to 1e13 make a difference."
+            )
 
     def _plan(self, n_rows: int, n_columns: int, before: Kernel | None) -> Plan:
         """The descent to make; ``before`` is a kernel of earlier rows to start from."""
         families = self._starts(n_columns)
         if self.kernel == "auto" and getattr(self, "sampling", None) == "orthogonal":  # which exists for radial laws only
             families = tuple(family for family in families if family.geometry == "radial")
-        levels = self._levels(n_rows)
+        levels = self._levels(n_rows, n_columns)
         if before is not None:
             families, levels = self._resumed(before, n_columns), levels[-1:]
         return Plan(
@@ -263,16 +276,20 @@ class KernelMachine(BaseEstimator):
             tol=self.tol,
         )
 
-    def _levels(self, n_rows: int) -> tuple[Level, ...]:
+    def _levels(self, n_rows: int, n_columns: int) -> tuple[Level, ...]:
         """The sizes to go through."""
         n_features = self.n_features
         if n_features is None:
             n_features = min(MOST_FEATURES, max(256, 4 * n_rows))
-        elif n_features % 2 and all(family.geometry != "additive" for family in self._families()):
+        elif (
+            isinstance(n_features, numbers.Integral)
+            and n_features % 2
+            and all(family.geometry != "additive" for family in self._families())
+        ):
             raise ValueError(f"n_features must be even, since features come as pairs of cosine and sine, got {n_features}.")
         if self.schedule == "full":
             return (Level(n_features, n_rows, FULL_STEPS),)
-        return default_levels(n_rows, n_features)
+        return default_levels(n_rows, n_features, n_columns)
 
     def _resumed(self, before: Kernel, n_columns: int) -> tuple[Kernel, ...]:
         """The kernel of an earlier fit, for the rows of this one."""
@@ -315,7 +332,8 @@ class KernelMachine(BaseEstimator):
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         if not (weights > 0).any():
             raise ValueError("sample_weight is zero for every row: give at least two rows a positive weight.")
-        return X, weights
+        lost = weights < len(weights) * np.finfo(np.float64).eps * weights.max()  # in the rounding of sums with the others
+        return X, np.where(lost, 0.0, weights)
 
     # -- predicting ---------------------------------------------------------------------------------------------------
 

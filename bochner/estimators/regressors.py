@@ -37,7 +37,11 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
     """Kernel ridge regression whose kernel is learned, at a cost linear in the number of rows (RFF-SKL).
 
     Random Fourier features approximate the kernel; its scales, one for each column, follow the gradient of the held-out
-    error, and the ridge penalty is the best one for every kernel tried. Columns are standardised inside.
+    error, and the ridge penalty is the best one for every kernel tried. The regression on the learned features minimises
+
+        (1/W) sum_i w_i (phi_i . beta + b - y_i)^2 + alpha |beta|^2,    W = sum_i w_i,
+
+    on standardised columns and targets; only ratios of the weights w count.
 
     Parameters
     ----------
@@ -46,28 +50,43 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         and the best by the criterion is kept (see ``families_``): Gaussian, Cauchy and Matérn 3/2. The scale of a kernel
         object is where learning starts; a name starts from the rows.
     n_features : int, default=None
-        Number of random features, even. None: four for each row, at least 256 and at most 4000.
+        Number of random features, even. None: four for each row, at least 256 and at most 4000. Additive kernels have a
+        number of their own.
     scale : "per-column", "shared" or array of shape (n_columns,), default="per-column"
         Which columns share a scale: none, all, or those with the same entry.
+    alpha : float, "per-target" or None, default=None
+        Ridge penalty. None: the one of least held-out error for every kernel tried; "per-target": the same for each target
+        by itself, not with criterion="loo"; a number stays as it is.
     criterion : {"auto", "kfold", "holdout", "loo"}, default="auto"
         Held-out error to learn by: of all folds in turn, of one part that is held out, or of every row left out in turn
-        (in closed form; holds all features in memory). "auto" folds up to 50,000 rows.
-    validation : int or float, default=None
-        Number of folds (5), or fraction held out (0.2); either also decides what criterion="auto" means.
+        (in closed form; holds all features in memory). "auto" folds below 50,000 rows and holds out from there on.
+    validation : int, float, splitter, list or tuple, default=None
+        Number of folds (5), or fraction held out (0.2); either also decides what criterion="auto" means. Or a splitter of
+        scikit-learn's kind, or a list of (training rows, validation rows): validation sets must not overlap, and each
+        training set must be all the other rows. Or a set of your own, (X, y) or (X, y, sample_weight), with X an array or
+        table: it is only validated on, never fitted.
     scale_penalty : {"none", "squared", "sparse"}, default="none"
-        Penalty on the scales: their squares, or their sum, which drives those of useless columns to zero.
+        Penalty on the scales of the standardised columns: the sum of their squares, or their sum, which drives those of
+        useless columns to zero. It is part of the criterion in ``history_``, not of ``validation_error_``.
     scale_penalty_strength : float, default=1e-3
         Its strength, in units of the mean squared error of the standardised target.
     schedule : {"small-to-large", "full"}, default="small-to-large"
-        Learn on few features and rows first, or at full size from the start (the paper).
+        Learn on few features and rows first (:func:`bochner.single_kernel.default_levels` says which), or at full size
+        from the start (the paper).
     standardize : bool, default=True
         Bring the columns to zero mean and unit spread first. Kernels of histograms leave them as they are.
     sampling : str, default="auto"
         How frequencies are drawn, as in :class:`bochner.FourierFeatures`.
+    keep_moments : bool, default=True
+        Keep the sums over the training rows, a matrix of n_features squared, which ``partial_fit`` and ``return_std`` need.
+    warm_start : bool, default=False
+        Start a second fit from the kernel of the first, at full size at once.
     tol : float, default=1e-4
         Learning stops when a step promises to lower the criterion by less than this part of it.
     random_state : int, Generator or None, default=None
         Seed of frequencies and folds.
+    verbose : int, default=0
+        If not zero, say on standard error how far learning is: in one line on a terminal, else in one line for each level.
     callback : callable, default=None
         Called with a record of every evaluation of the criterion, as it is kept in ``history_``.
 
@@ -79,16 +98,31 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         Its scales.
     relevance_ : array of shape (n_columns,)
         Scales of the standardised columns, the largest one; see also :meth:`relevance_by_name`.
-    alpha_ : float
-        Ridge penalty.
+    alpha_ : float, or array of shape (n_targets,)
+        Ridge penalty; an array with alpha="per-target".
     validation_error_ : float
-        Held-out mean squared error of the standardised target.
+        Held-out mean squared error of the standardised target, over all rows that are validated.
+    residual_deviation_ : array of shape (n_targets,)
+        Root of the held-out mean squared error of each target, in its units.
+    feature_map_ : FeatureMap
+        From standardised rows to features.
+    coef_, intercept_ : arrays of shapes (n_features, n_targets) and (n_targets,)
+        The regression on the features, fitted on all rows, in the units of the targets.
+    moments_ : Moments or None
+        Sums over the rows fitted so far; None with keep_moments=False.
     families_ : dict
-        The best criterion that each kernel family reached, and at which size.
+        The lowest criterion that each kernel family reached, and at which size.
     history_ : list of dict
-        Every evaluation of the criterion: kernel, sizes, criterion, gradient norm, penalty, seconds.
+        Every evaluation of the criterion, in order: kernel, n_features, n_rows, precision ("float64", or "float32"),
+        level (counted from 1), criterion, gradient_norm, alpha, seconds since learning began.
     n_iter_, converged_
-        Steps taken, and whether the last level ended by ``tol``.
+        Steps that the kept kernel took, and whether its last level ended by ``tol``.
+
+    Notes
+    -----
+    Rows of float32 are learned from in float32, sums over them are kept in float64; from the first penalty below 1e-6 on,
+    which sums of float32 products cannot carry, a level goes on in float64. All else is float64. Ctrl-C ends learning
+    early, with a warning: the best kernel so far is fitted on all rows.
 
     Examples
     --------

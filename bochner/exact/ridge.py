@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import replace
 from typing import Any, Self
 
@@ -16,6 +17,7 @@ from bochner.estimators.regressors import check_targets, targets_like_fit
 from bochner.estimators.validation import as_generator
 from bochner.exact.criterion import ExactHeldOutError, ExactRidge
 from bochner.kernels import Kernel
+from bochner.single_kernel import without_negligible
 
 MATRICES = 6
 """Matrices of all pairs of rows that a fit holds at its peak: kernel, training part, factor, gradient, two of its own."""
@@ -32,21 +34,27 @@ class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelMachine):
 
     Parameters
     ----------
+    kernel, scale, alpha, criterion, validation, scale_penalty, scale_penalty_strength, standardize, warm_start, tol, \
+    random_state, verbose, callback
+        As in :class:`bochner.KernelRegressor`. There is no criterion="loo" and no alpha="per-target". The same random_state
+        cuts the same folds there and here.
     max_iter : int, default=40
-        Most steps.
+        Most steps of each start at each of two sizes: 1000 rows, which are skipped up to 2000 rows, and all rows.
     max_memory : float, default=8e9
         Bytes that the kernel matrices may take; a fit that needs more is refused.
-    kernel, scale, ... : see KernelRegressor
-        All other parameters are those of :class:`bochner.KernelRegressor`.
 
     Attributes
     ----------
     dual_coef_ : array of shape (n_rows, n_targets)
-        Weights of the training rows.
+        Weights of the training rows, for standardised targets.
     X_fit_ : array of shape (n_rows, n_columns)
-        The training rows, standardised.
+        The training rows, standardised, in the order of the folds.
     kernel_, scale_, relevance_, alpha_, validation_error_, families_, history_, n_iter_, converged_
-        As in :class:`bochner.KernelRegressor`.
+        As in :class:`bochner.KernelRegressor`; records of ``history_`` have n_rows only.
+
+    Notes
+    -----
+    Rows of any precision are learned from in float64. There is no ``partial_fit`` and no ``return_std``.
 
     Examples
     --------
@@ -97,8 +105,8 @@ class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelMachine):
         """Learn from rows X (n, m) and targets y (n,) or (n, c), with weights (n,) if given."""
         X, weights = self._check_fit_rows(X, sample_weight)
         targets, self._one_target = check_targets(self, X, y)
-        self._check_memory(int((weights > 0).sum()))
         self._check_choices()
+        self._check_memory(int((weights > 0).sum()))
         if self.alpha == "per-target":
             raise ValueError("alpha='per-target' is not available for exact kernel matrices: fit each target by itself.")
         if self.criterion == "loo":
@@ -106,11 +114,12 @@ class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelMachine):
         before = self.kernel_ if self.warm_start and hasattr(self, "kernel_") else None
         rows = self._prepare(dense(X), targets, weights)
         folds = self._folds(rows, as_generator(self.random_state), X, y, weights > 0)
-        plan = self._plan(rows.n, X.shape[1], before)
+        self._check_memory(folds.n)  # with the rows of a validation set
+        plan = self._plan(folds.n, X.shape[1], before)
         with self._watching(plan) as callback:
             descent = descend(ExactSpace(folds, self._penalty), replace(plan, callback=callback))
         self._keep_descent(descent)
-        self._finish(descent.best.kernel, folds, descent.best.log_alpha)
+        self._finish(without_negligible(descent.best.kernel, plan.penalty), folds, descent.best.log_alpha)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -125,7 +134,7 @@ class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelMachine):
         """The penalty that is given, if any."""
         return None if self.alpha is None else float(self.alpha)
 
-    def _levels(self, n_rows: int) -> tuple[Level, ...]:
+    def _levels(self, n_rows: int, n_columns: int) -> tuple[Level, ...]:
         few = (Level(0, FEW_ROWS, self.max_iter),) if n_rows > 2 * FEW_ROWS else ()
         return (*few, Level(0, n_rows, self.max_iter))
 
@@ -145,6 +154,13 @@ class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelMachine):
 
     def _targets_of(self, X: Array, y: Any) -> Array:
         return targets_like_fit(self, X, y)
+
+    def _check_choices(self) -> None:
+        super()._check_choices()
+        if not (isinstance(self.max_iter, numbers.Integral) and self.max_iter >= 0):
+            raise ValueError(f"max_iter must be a whole number, zero or more, got {self.max_iter!r}.")
+        if not (isinstance(self.max_memory, numbers.Real) and self.max_memory > 0):
+            raise ValueError(f"max_memory must be a positive number of bytes, got {self.max_memory!r}.")
 
     def _check_memory(self, n_rows: int) -> None:
         needed = 8.0 * MATRICES * n_rows**2

@@ -1,110 +1,18 @@
-"""KernelRegressor and KernelClassifier: the scikit-learn contract, invariances, what is learned, and bad input."""
-
-import pickle
+"""KernelRegressor and KernelClassifier: what is learned, weights, inputs and outputs, odd data, classes."""
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from scipy import sparse
-from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, cross_val_predict
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bochner import KernelClassifier, KernelRegressor
 from bochner.estimators.machine import AUTO_KERNELS
-from bochner.kernels import KERNELS, Gaussian
+from bochner.kernels import KERNELS
 from tests.cases import ADDITIVE, BUILT_IN, rows
+from tests.estimators.learners import EPS, classifier, each_learner, output, regressor, small, table, targets
 
-EPS = float(np.finfo(float).eps)
-LEARNERS = (KernelRegressor, KernelClassifier)
-each_learner = pytest.mark.parametrize("learner", LEARNERS)
-
-
-def regressor(kernel="gaussian", **options):
-    return KernelRegressor(kernel, **{"n_features": 32, "random_state": 0, **options})
-
-
-def classifier(kernel="gaussian", **options):
-    return KernelClassifier(kernel, **{"n_features": 32, "random_state": 0, **options})
-
-
-def small(learner, kernel="gaussian", **options):
-    return (regressor if learner is KernelRegressor else classifier)(kernel, **options)
-
-
-def table(n=60, m=3, seed=0):
-    rng = np.random.default_rng([seed, n, m])
-    X = rng.standard_normal((n, m))
-    y = np.sin(2 * X[:, 0]) + 0.1 * rng.standard_normal(n)
-    X.flags.writeable = y.flags.writeable = False
-    return X, y
-
-
-def targets(learner, y, n_classes=2):
-    """y itself, or its quantile as a class."""
-    if learner is KernelRegressor:
-        return y
-    return np.searchsorted(np.quantile(y, np.arange(1, n_classes) / n_classes), y)
-
-
-def output(model, X):
-    return model.predict(X) if isinstance(model, KernelRegressor) else model.predict_proba(X)
-
-
-# -- the contract --------------------------------------------------------------------------------------------------------
-
-FOLDS_ARE_ROWS = "folds are drawn from row numbers, so that the copies of a repeated row may land in different folds"
-
-
-@parametrize_with_checks(
-    [regressor(), classifier()],
-    expected_failed_checks=lambda estimator: {
-        "check_sample_weight_equivalence_on_dense_data": FOLDS_ARE_ROWS,
-        "check_sample_weight_equivalence_on_sparse_data": FOLDS_ARE_ROWS,
-    },
-)
-def test_contract(estimator, check):
-    check(estimator)
-
-
-@each_learner
-def test_clone_and_pickle(learner):
-    X, y = table()
-    y = targets(learner, y)
-    model = small(learner, Gaussian(scale=0.5), scale=[0, 0, 1], validation=3).fit(X, y)
-    copy = clone(model)
-    assert copy.get_params() == model.get_params()
-    np.testing.assert_array_equal(output(copy.fit(X, y), X), output(model, X))
-    np.testing.assert_array_equal(output(pickle.loads(pickle.dumps(model)), X), output(model, X))
-
-
-@each_learner
-def test_pipeline_grid_search_and_cross_validation(learner):
-    X, y = table()
-    y = targets(learner, y)
-    pipeline = make_pipeline(MinMaxScaler(), small(learner))
-    name = learner.__name__.lower()
-    search = GridSearchCV(pipeline, {f"{name}__scale": ["shared", "per-column"]}, cv=2, error_score="raise").fit(X, y)
-    assert search.best_params_[f"{name}__scale"] in ("shared", "per-column")
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    predictions = cross_val_predict(pipeline, X, y, cv=3)
-    assert predictions.shape == y.shape
-
-
-@each_learner
-def test_the_same_seed_gives_the_same_model(learner):
-    X, y = table()
-    y = targets(learner, y)
-    one, two = (small(learner).fit(X, y) for _ in range(2))
-    np.testing.assert_array_equal(output(one, X), output(two, X))
-    other = small(learner, random_state=1).fit(X, y)
-    assert (output(one, X) != output(other, X)).any()
-
-
-# -- what is learned -----------------------------------------------------------------------------------------------------
+# -- what is learned ---------------------------------------------------------------------------------------------------
 
 
 def relevant_columns(n=300, seed=0):
@@ -220,7 +128,13 @@ def test_every_kernel(learner, name):
     assert model.validation_error_ < 1.1  # a constant makes an error of one, but for the folds
 
 
-# -- weights -------------------------------------------------------------------------------------------------------------
+def test_auto_leaves_out_what_orthogonal_sampling_cannot_draw():
+    X, y = table()
+    model = KernelRegressor(n_features=32, sampling="orthogonal", random_state=0).fit(X, y)
+    assert set(model.families_) == {"Gaussian", "Matern(nu=1.5)"}
+
+
+# -- weights -----------------------------------------------------------------------------------------------------------
 
 
 @each_learner
@@ -247,7 +161,7 @@ def test_unit_of_the_weights(learner, factor):
     np.testing.assert_array_equal(output(ones, X), output(small(learner).fit(X, y), X))
 
 
-# -- inputs and outputs --------------------------------------------------------------------------------------------------
+# -- inputs and outputs ------------------------------------------------------------------------------------------------
 
 
 def test_several_targets():
@@ -301,7 +215,7 @@ def test_tensors(learner):
     np.testing.assert_array_equal(output(model, torch.tensor(np.array(X))), output(expected, X))
 
 
-# -- odd data ------------------------------------------------------------------------------------------------------------
+# -- odd data ----------------------------------------------------------------------------------------------------------
 
 
 def odd_tables():
@@ -361,7 +275,7 @@ def test_few_rows(learner, n):
     assert np.isfinite(output(small(learner).fit(X[:n], y), X)).all()
 
 
-# -- classes -------------------------------------------------------------------------------------------------------------
+# -- classes -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 6])
@@ -422,154 +336,3 @@ def test_a_class_without_weight(class_weight):
     probabilities = model.predict_proba(X)
     assert np.isfinite(probabilities).all()
     assert (probabilities[:, 2] < 0.1).all()  # a third of a row of the prior, against twenty in each of the others
-
-
-# -- refusals ------------------------------------------------------------------------------------------------------------
-
-
-@each_learner
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"criterion": "cv"}, "criterion must be one of .*holdout.*, got 'cv'"),
-        ({"criterion": None}, "criterion must be one of .*, got None"),
-        ({"scale": "column"}, "scale must be 'per-column', 'shared' or a group for each column, got 'column'"),
-        ({"scale": [0, 1]}, r"scale .* for each of the 3 columns, such as \[0, 0, 1\], got \[0, 1\]"),
-        ({"scale": 2.0}, "scale .* for each of the 3 columns, .*, got 2.0"),
-        ({"criterion": "kfold", "validation": 1}, "validation must be a whole number of folds, at least 2, .*, got 1"),
-        ({"criterion": "kfold", "validation": 0.2}, "validation must be a whole number of folds, at least 2, .*, got 0.2"),
-        ({"criterion": "kfold", "validation": "3"}, "validation must be a whole number of folds, at least 2, .*, got '3'"),
-        ({"criterion": "kfold", "validation": 61}, "validation asks for 61 folds of 60 rows: use at most 60"),
-        ({"criterion": "holdout", "validation": 5}, "validation must be a fraction between 0 and 1 for 'holdout', got 5"),
-        ({"criterion": "holdout", "validation": 0.0}, "validation must be a fraction between 0 and 1"),
-        ({"criterion": "holdout", "validation": "half"}, "validation must be a fraction .*, got 'half'"),
-        ({"criterion": "holdout", "validation": np.nan}, "validation must be a fraction .*, got nan"),
-        ({"schedule": "large"}, "schedule must be one of small-to-large, full, got 'large'"),
-        ({"scale_penalty": "l1"}, "scale_penalty must be one of none, squared, sparse, got 'l1'"),
-        ({"scale_penalty": ["none"]}, r"scale_penalty must be one of none, squared, sparse, got \['none'\]"),
-        ({"scale_penalty_strength": -1.0}, "scale_penalty_strength must be a number, zero or more, got -1.0"),
-        ({"scale_penalty_strength": "big"}, "scale_penalty_strength must be a number, zero or more, got 'big'"),
-        ({"tol": -1e-4}, "tol must be a number, zero or more, got -0.0001"),
-        ({"tol": None}, "tol must be a number, zero or more, got None"),
-        ({"callback": 3}, "callback must be a function of one record or None, got 3"),
-        ({"kernel": "gausian"}, "Unknown kernel 'gausian': did you mean 'gaussian'"),
-        ({"kernel": Gaussian}, r"kernel is the class Gaussian: give an object of it, Gaussian\(\)"),
-        ({"kernel": None}, "kernel must be a name or a Kernel object, got None"),
-        ({"kernel": Gaussian(scale=[1.0, 2.0])}, "scale has 2 entries and the rows have 3 columns"),
-        ({"n_features": 7}, "n_features must be even"),
-        ({"n_features": -2}, "n_features must be a positive whole number or None, got -2"),
-        ({"sampling": "sobol"}, "sampling must be one of .*, got 'sobol'"),
-        ({"random_state": "x"}, "random_state must be None, a whole number"),
-    ],
-    ids=str,
-)
-def test_parameters(learner, options, message):
-    X, y = table()
-    with pytest.raises(ValueError, match=message):
-        small(learner, **options).fit(X, targets(learner, y))
-
-
-@each_learner
-@pytest.mark.parametrize("name", ADDITIVE)
-def test_features_against_an_additive_kernel(learner, name):
-    X, y = table()
-    with pytest.raises(ValueError, match="leave n_features out and set order"):
-        small(learner, name, n_features=32).fit(np.abs(X), targets(learner, y))
-
-
-@each_learner
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [
-        (np.zeros(60), "at least one non-zero|zero for every row"),
-        (-np.ones(60), "Negative values in data passed to `sample_weight`"),
-        (np.full(60, np.nan), "sample_weight contains NaN"),
-        (np.ones(59), r"sample_weight.shape == \(59,\), expected \(60,\)"),
-    ],
-    ids=["zero", "negative", "nan", "length"],
-)
-def test_weights(learner, weights, message):
-    X, y = table()
-    with pytest.raises(ValueError, match=message):
-        small(learner).fit(X, targets(learner, y), weights)
-
-
-@each_learner
-def test_targets(learner):
-    X, y = table()
-    y = np.array(targets(learner, y), dtype=float)
-    for value, word in ((np.nan, "NaN"), (np.inf, "infinity")):
-        y[3] = value
-        with pytest.raises(ValueError, match=f"y contains {word}"):
-            small(learner).fit(X, y)
-    with pytest.raises(ValueError, match="requires y to be passed"):
-        small(learner).fit(X, None)
-    with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[60, 59\]"):
-        small(learner).fit(X, np.arange(59) % 2)
-
-
-@each_learner
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_rows_that_are_not_finite(learner, value):
-    X, y = table()
-    X = X.copy()
-    model = small(learner).fit(X, targets(learner, y))
-    X[4, 1] = value
-    for method in (model.predict, lambda A: small(learner).fit(A, targets(learner, y))):
-        with pytest.raises(ValueError, match=r"X, column 1, row 4 holds .* needs finite numbers"):
-            method(X)
-
-
-@each_learner
-def test_outside_the_domain(learner):
-    X, y = table()
-    with pytest.raises(ValueError, match="Negative values"):
-        small(learner, "skewed_chi2").fit(X, targets(learner, y))
-    model = small(learner, "skewed_chi2").fit(np.abs(X), targets(learner, y))
-    with pytest.raises(ValueError, match="Negative values"):
-        model.predict(X - 100)
-
-
-def test_one_row():
-    X, y = table()
-    with pytest.raises(ValueError, match="at least two rows, got 1 sample"):
-        regressor().fit(X[:1], y[:1])
-    weights = np.zeros(60)
-    weights[3] = 1
-    with pytest.raises(ValueError, match="at least two rows, got 1 sample"):
-        regressor().fit(X, y, weights)
-
-
-def test_one_class():
-    X, y = table()
-    with pytest.raises(ValueError, match=r"y has only one class, .*at least two classes"):
-        classifier().fit(X, np.zeros(60))
-    labels = targets(KernelClassifier, y)
-    with pytest.raises(ValueError, match=r"y has only one class, .*among rows of positive weight"):
-        classifier().fit(X, labels, labels)
-
-
-def test_classes_that_are_none():
-    X, y = table()
-    with pytest.raises(ValueError, match="Unknown label type: continuous"):
-        classifier().fit(X, y)
-
-
-@pytest.mark.parametrize("class_weight", [{0: 1, 1: -1}, {0: 1, 1: 0}])
-def test_class_weights_that_are_not_positive(class_weight):
-    X, y = table()
-    with pytest.raises(ValueError, match="class_weight must give every class a positive weight, got"):
-        classifier(class_weight=class_weight).fit(X, targets(KernelClassifier, y))
-
-
-@pytest.mark.parametrize("class_weight", ["even", 3])
-def test_class_weights_of_another_kind(class_weight):
-    X, y = table()
-    with pytest.raises(ValueError, match="'class_weight' parameter"):
-        classifier(class_weight=class_weight).fit(X, targets(KernelClassifier, y))
-
-
-def test_auto_leaves_out_what_orthogonal_sampling_cannot_draw():
-    X, y = table()
-    model = KernelRegressor(n_features=32, sampling="orthogonal", random_state=0).fit(X, y)
-    assert set(model.families_) == {"Gaussian", "Matern(nu=1.5)"}

@@ -1,0 +1,234 @@
+"""Ctrl-C, callbacks, the progress line, and going on from an earlier fit."""
+
+import io
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from bochner import KernelRegressor
+from bochner.descent import Level
+from bochner.exact import KernelRidgeGD
+from bochner.kernels import Gaussian
+from bochner.progress import WIDTH, ProgressLine
+from tests.estimators.learners import each_learner, fixed, output, regressor, small, table, targets
+
+
+class CtrlC:
+    """A callback that raises KeyboardInterrupt at one evaluation, and remembers how often it was called."""
+
+    def __init__(self, at):
+        self.at = at
+        self.calls = 0
+
+    def __call__(self, record):
+        self.calls += 1
+        if self.calls == self.at:
+            raise KeyboardInterrupt
+
+
+# -- Ctrl-C --------------------------------------------------------------------------------------------------------------
+
+
+@each_learner
+@pytest.mark.parametrize("at", [1, 2, 7])
+def test_the_best_kernel_so_far_is_kept(learner, at):
+    X, y = table()
+    y = targets(learner, y)
+    model = small(learner, callback=CtrlC(at), alpha=1e-2)
+    with pytest.warns(ConvergenceWarning, match=f"Interrupted after {at} evaluations: the best kernel so far is kept"):
+        model.fit(X, y)
+    assert model.callback.calls == at == len(model.history_)
+    assert not model.converged_
+    # One size, one penalty: what is kept is the lowest of all errors seen.
+    assert model.validation_error_ == min(record["criterion"] for record in model.history_)
+    assert np.isfinite(output(model, X)).all()
+    np.testing.assert_array_equal(model.history_[0]["alpha"], model.history_[-1]["alpha"])
+
+
+@pytest.mark.parametrize("at", [1, 5])
+def test_an_exact_fit_keeps_it_too(at):
+    X, y = table()
+    model = KernelRidgeGD("gaussian", alpha=1e-2, random_state=0, callback=CtrlC(at))
+    with pytest.warns(ConvergenceWarning, match=f"Interrupted after {at} evaluations"):
+        model.fit(X, y)
+    # The kernel's scales went to units of the data and back, and the matrix was made anew.
+    assert model.validation_error_ == pytest.approx(min(r["criterion"] for r in model.history_), rel=1e-10)
+    assert not model.converged_
+    assert np.isfinite(model.predict(X)).all()
+
+
+def test_on_the_way_to_full_size_the_last_level_is_made_up_for():
+    X, y = table(160)
+    model = regressor(n_features=512, validation=2, tol=1e-1)
+    levels = {r["level"] for r in clone(model).fit(X, y).history_}
+    assert len(levels) > 1
+    model.set_params(callback=CtrlC(2))
+    with pytest.warns(ConvergenceWarning, match="Interrupted after 2 evaluations"):
+        model.fit(X, y)
+    assert {r["level"] for r in model.history_} == {1}
+    assert model.feature_map_.n_features == 512
+    assert model.coef_.shape == (512, 1)
+
+
+@each_learner
+def test_a_model_goes_on_from_where_it_was_interrupted(learner):
+    X, y = table()
+    y = targets(learner, y)
+    model = small(learner, callback=CtrlC(4), warm_start=True)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(X, y)
+    kept = model.kernel_
+    model.set_params(tol=1e9).fit(X, y)  # the callback's moment is over
+    assert len(model.history_) == 1
+    np.testing.assert_allclose(model.kernel_.scale, kept.scale, rtol=1e-12)  # through logarithms and units, and back
+
+
+@each_learner
+def test_other_errors_of_a_callback_are_the_users(learner):
+    X, y = table()
+
+    def fail(record):
+        raise RuntimeError("disk full")
+
+    with pytest.raises(RuntimeError, match="disk full"):
+        small(learner, callback=fail).fit(X, targets(learner, y))
+
+
+@each_learner
+def test_an_interrupted_fit_still_adds_rows_and_probabilities(learner):
+    X, y = table()
+    y = targets(learner, y)
+    model = small(learner, callback=CtrlC(3))
+    with pytest.warns(ConvergenceWarning):
+        model.fit(X, y)
+    assert np.isfinite(output(model.partial_fit(X, y), X)).all()
+
+
+# -- going on ------------------------------------------------------------------------------------------------------------
+
+
+@each_learner
+def test_warm_start_begins_at_the_learned_kernel(learner):
+    X, y = table()
+    y = targets(learner, y)
+    model = small(learner, "auto", warm_start=True).fit(X, y)
+    assert len(model.families_) > 1
+    learned = model.kernel_
+    model.set_params(tol=1e9).fit(X, y)
+    assert type(model.kernel_) is type(learned)
+    assert len(model.families_) == 1
+    np.testing.assert_allclose(model.kernel_.scale, learned.scale, rtol=1e-12)
+
+
+@each_learner
+def test_without_warm_start_a_second_fit_is_the_first(learner):
+    X, y = table()
+    y = targets(learner, y)
+    model = small(learner).fit(X, y)
+    before = output(model, X)
+    np.testing.assert_array_equal(output(model.fit(X, y), X), before)
+
+
+def test_warm_start_keeps_the_kernel_of_the_data_in_other_rows():
+    """The kernel of the data stays, though the rows are standardised by other means and spreads."""
+    X, y = table()
+    model = fixed(KernelRegressor, warm_start=True).fit(X, y)
+    model.fit(5 * X[:30] + 1, y[:30])
+    np.testing.assert_allclose(model.kernel_.scale, np.full(3, 0.7), rtol=1e-12)
+
+
+@each_learner
+def test_warm_start_on_other_columns(learner):
+    X, y = table()
+    y = targets(learner, y)
+    model = small(learner, warm_start=True).fit(X, y)
+    with pytest.raises(ValueError, match=r"a kernel of 3 columns, and X has 2: fit a clone of the model, or set warm_start"):
+        model.fit(X[:, :2], y)
+
+
+# -- the progress line ---------------------------------------------------------------------------------------------------
+
+
+@each_learner
+def test_nothing_is_written_unless_asked_for(learner, capsys):
+    X, y = table()
+    fixed(learner).fit(X, targets(learner, y))
+    captured = capsys.readouterr()
+    assert captured.out == captured.err == ""
+
+
+@each_learner
+def test_a_line_for_each_level(learner, capsys):
+    X, y = table()
+    records = []
+    model = fixed(learner, verbose=1, callback=records.append).fit(X, targets(learner, y))
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    (line,) = captured.err.splitlines()
+    assert "level 1 of 1 (32 features, 60 rows)" in line
+    assert f"Gaussian: held-out error {model.history_[-1]['criterion']:.4g}" in line
+    assert records == model.history_
+
+
+def test_verbose_changes_no_result(capsys):
+    X, y = table()
+    np.testing.assert_array_equal(regressor(verbose=1).fit(X, y).predict(X), regressor().fit(X, y).predict(X))
+    assert capsys.readouterr().err.endswith("\n")
+
+
+@each_learner
+def test_the_line_ends_when_a_fit_does_not(learner, capsys):
+    X, y = table()
+    with pytest.warns(ConvergenceWarning):
+        small(learner, verbose=1, callback=CtrlC(2)).fit(X, targets(learner, y))
+    assert capsys.readouterr().err.endswith("\n")
+
+
+def test_an_exact_fit_has_rows_only(capsys):
+    X, y = table()
+    KernelRidgeGD(Gaussian(scale=0.7), tol=1e9, verbose=1).fit(X, y)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "level 1 of 1 (60 rows)  Gaussian: held-out error" in line
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def record(level, criterion):
+    return {"level": level, "n_features": 8, "n_rows": 5, "kernel": "K", "criterion": criterion, "seconds": 0.25}
+
+
+def test_a_terminal_has_one_line_that_is_rewritten():
+    stream = Terminal()
+    line = ProgressLine((Level(8, 5, 1),) * 4, stream=stream)
+    for level in (1, 2, 4):
+        line(record(level, 0.5))
+    line.close()
+    text = stream.getvalue()
+    assert text.count("\n") == 1
+    assert text.endswith("\n")
+    shown = [part.rstrip("\n").removesuffix("\x1b[K") for part in text.split("\r")[1:]]
+    assert [part.count("#") for part in shown] == [WIDTH // 4, WIDTH // 2, WIDTH]
+    assert all(len(part.split("]")[0]) == WIDTH + 1 for part in shown)
+
+
+def test_a_file_has_a_line_for_each_level():
+    stream, seen = io.StringIO(), []
+    line = ProgressLine((Level(8, 5, 1),) * 2, then=seen.append, stream=stream)
+    for level, criterion in ((1, 0.5), (1, 0.25), (2, 0.125)):
+        line(record(level, criterion))
+    line.close()
+    first, last = stream.getvalue().splitlines()
+    assert first.endswith("level 1 of 2 (8 features, 5 rows)  K: held-out error 0.25")
+    assert last.endswith("level 2 of 2 (8 features, 5 rows)  K: held-out error 0.125")
+    assert len(seen) == 3
+
+
+def test_a_line_without_records_is_empty():
+    for stream in (io.StringIO(), Terminal()):
+        ProgressLine((Level(8, 5, 1),), stream=stream).close()
+        assert stream.getvalue() == ""
