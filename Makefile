@@ -20,7 +20,7 @@ help: ## show this list
 	@echo "make TARGET, where TARGET is one of"
 	@sed -n 's/^\([a-zA-Z%-]*\):.*## \(.*\)/  \1	\2/p' Makefile | sed 's/%/NAME/' | expand -t 16
 
-demo: $(READY) ## draw every kernel beside its approximation: report/index.html
+demo: $(READY) ## draw learned kernels, and every kernel beside its approximation: report/index.html
 	$(PY) examples/demo.py $(ARGS)
 
 test: $(READY) ## run the tests on all cores (ARGS="-k name" to choose)

@@ -1,6 +1,7 @@
-"""Draw every kernel beside its approximation, on data that comes with scikit-learn: report/index.html.
+"""Draw learned kernels, and every kernel beside its approximation: report/index.html.
 
-The page is a list of sections, each made by one of the functions in SECTIONS; a new section is a new function there.
+Data comes with scikit-learn, or is made here. The page is a list of sections, each made by one of the functions in SECTIONS;
+a new section is a new function there.
 
 Run it with ``make demo``, or ``python examples/demo.py --output somewhere/index.html``.
 """
@@ -20,14 +21,27 @@ import matplotlib
 import numpy as np
 import sklearn
 from matplotlib.figure import Figure as Canvas
-from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 import bochner
-from bochner import FourierFeatures
+from bochner import FourierFeatures, KernelClassifier, KernelRegressor
 from bochner.kernels import KERNELS, get_kernel
-from bochner.plots import plot_approximation, plot_convergence, plot_gram, rms_error
+from bochner.plots import (
+    plot_approximation,
+    plot_calibration,
+    plot_convergence,
+    plot_gram,
+    plot_history,
+    plot_predictions,
+    plot_relevance,
+    rms_error,
+)
 from bochner.report import Figure, Page, Section, Table, Text, figure_bytes, write
 
 N_FEATURES = 1000
@@ -37,6 +51,9 @@ SEEDS = (0, 1, 2)
 SHOWN_ROWS = 100
 COST_ROWS = (500, 1000, 2000, 4000, 8000, 16000)
 COST_EXACT_ROWS = 4000
+LEARNED_FEATURES = 500
+GAMMAS = (0.1, 0.3, 1.0, 3.0, 10.0)
+"""Widths of the grid, as multiples of one over the number of columns."""
 
 SENTENCES = {
     "gaussian": "The usual choice for smooth functions: near rows are alike, far ones are not, in every direction.",
@@ -60,8 +77,16 @@ SENTENCES = {
 
 BOTH = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 9}
 INKS = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
-LIGHT = {**BOTH, **dict.fromkeys(INKS, "#1c2430"), "axes.prop_cycle": matplotlib.cycler(color=["#1f6fb4", "#d1601f"])}
-DARK = {**BOTH, **dict.fromkeys(INKS, "#cfd6de"), "axes.prop_cycle": matplotlib.cycler(color=["#6cb2ee", "#f0975a"])}
+LIGHT = {
+    **BOTH,
+    **dict.fromkeys(INKS, "#1c2430"),
+    "axes.prop_cycle": matplotlib.cycler(color=["#1f6fb4", "#d1601f", "#3a8a4d"]),
+}
+DARK = {
+    **BOTH,
+    **dict.fromkeys(INKS, "#cfd6de"),
+    "axes.prop_cycle": matplotlib.cycler(color=["#6cb2ee", "#f0975a", "#7cc98c"]),
+}
 
 
 def main() -> None:
@@ -73,7 +98,7 @@ def main() -> None:
     sections = [section for make in SECTIONS for section in make()]
     page = Page(
         title="Kernels and their features",
-        lead="Each kernel of bochner, computed exactly and through features, on data that comes with scikit-learn.",
+        lead="Kernels learned from data, and each kernel of bochner computed exactly and through features.",
         sections=sections,
         footer=(
             f"bochner {bochner.__version__}, NumPy {np.__version__}, scikit-learn {sklearn.__version__}, "
@@ -209,6 +234,154 @@ def kernel_section(s: Study) -> Section:
     )
 
 
+# -- learning -------------------------------------------------------------------------------------------------------------
+
+
+def learning() -> Iterator[Section]:
+    """Learned kernels: a regression, a classification, and columns that count."""
+    print("Learning kernels")
+    with threadpool_limits(1, user_api="blas"):  # small problems again
+        sections = [diabetes(), digits(), relevant_columns()]
+    yield from sections
+
+
+def diabetes() -> Section:
+    """A regression beside a linear one and a grid search, on the same split."""
+    X, y = load_diabetes(return_X_y=True, as_frame=True)
+    split = train_test_split(X, y, test_size=0.3, random_state=0)
+    model = KernelRegressor(random_state=0)
+    scores = [
+        scored("KernelRegressor, all by default", model, split),
+        scored("RBFSampler and Ridge, grid search", grid(Ridge(), X.shape[1], ridge__alpha=[0.01, 0.1, 1, 10]), split),
+        scored("Ridge on the standardised columns", make_pipeline(StandardScaler(), Ridge()), split),
+    ]
+    return Section(
+        "Learning: a regression",
+        [
+            Text(
+                f"The diabetes data: {len(split[0])} rows to fit, {len(split[1])} to test. The kernel has a scale for each "
+                "column, which follows the gradient of the held-out error; the grid search has one scale for all. The "
+                "target is nearly a linear function with much noise: a linear model is hard to beat here."
+            ),
+            Table(["method", "R² on test rows", "time"], scores),
+            *two_themes(
+                lambda ax: plot_history(model, ax),
+                "Criterion against seconds",
+                "Every kernel tried, from few features to many",
+                size=(4.6, 3.0),
+            ),
+            *two_themes(
+                lambda ax: plot_relevance(model, ax), "Relevance of the columns", "Which columns the learned kernel looks at"
+            ),
+            *two_themes(
+                lambda ax: plot_predictions(model, split[1], split[3], ax),
+                "Predicted against true targets",
+                "Test rows, with two standard deviations to each side",
+            ),
+        ],
+    )
+
+
+def digits() -> Section:
+    """A classification and its probabilities, beside a grid search and a linear model."""
+    X, y = load_digits(return_X_y=True)
+    split = train_test_split(X, y, test_size=0.5, random_state=0, stratify=y)
+    model = KernelClassifier("gaussian", n_features=LEARNED_FEATURES, random_state=0)
+    logistic = LogisticRegression(max_iter=1000)
+    scores = [
+        scored("KernelClassifier, a scale for each column", model, split),
+        scored(
+            "KernelClassifier, one scale for all",
+            KernelClassifier("gaussian", scale="shared", n_features=LEARNED_FEATURES, random_state=0),
+            split,
+        ),
+        scored(
+            "RBFSampler and LogisticRegression, grid search",
+            grid(logistic, X.shape[1], logisticregression__C=[1, 10, 100]),
+            split,
+        ),
+        scored("LogisticRegression", make_pipeline(StandardScaler(), logistic), split),
+    ]
+    return Section(
+        "Learning: a classification",
+        [
+            Text(
+                f"The digits: {len(split[0])} rows to fit, {len(split[1])} to test, {LEARNED_FEATURES} features each. "
+                "Probabilities come from decisions about rows that a model has not seen."
+            ),
+            Table(["method", "accuracy on test rows", "time"], scores),
+            *two_themes(
+                lambda ax: plot_calibration(model, split[1], split[3], ax),
+                "Reliability curve of the digits",
+                "Test rows: how often the predicted class is right, and how many rows are in each bin",
+                size=(4.0, 3.0),
+            ),
+            Figure(
+                picture(
+                    lambda ax: plot_gram(model.relevance_.reshape(8, 8), ax, colorbar=False),
+                    LIGHT,
+                    size=(3.0, 3.0),
+                    bare=True,
+                ),
+                "Relevance of each pixel",
+                "Relevance of each pixel: bright ones count most",
+                small=True,
+            ),
+        ],
+    )
+
+
+def relevant_columns() -> Section:
+    """Three columns that count among twenty."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1600, 20))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * rng.standard_normal(len(X))
+    split = train_test_split(X, y, test_size=1000, random_state=0)
+    model = KernelRegressor(n_features=LEARNED_FEATURES, random_state=0)
+    sparse = KernelRegressor(n_features=LEARNED_FEATURES, scale_penalty="sparse", random_state=0)
+    scores = [
+        scored("KernelRegressor", model, split),
+        scored("KernelRegressor, sparse scales", sparse, split),
+        scored("RBFSampler and Ridge, grid search", grid(Ridge(), X.shape[1], ridge__alpha=[0.01, 0.1, 1, 10]), split),
+    ]
+    best = 1 - 0.3**2 / float(np.var(y))
+    return Section(
+        "Learning: which columns count",
+        [
+            Text(
+                f"y = sin(2 x0) + x1 x2 + noise, with 17 more columns that have no say; {len(split[0])} rows to fit. The "
+                f"best possible R² is about {best:.2f}. A grid over one shared scale cannot tell the columns apart. The "
+                f"sparse penalty gives {int(np.sum(sparse.relevance_ == 0))} columns a relevance of exactly zero."
+            ),
+            Table(["method", "R² on test rows", "time"], scores),
+            *two_themes(
+                lambda ax: plot_relevance(model, ax), "Relevance of the columns", "Without a penalty", size=(3, 3.4)
+            ),
+            *two_themes(
+                lambda ax: plot_relevance(sparse, ax), "Relevance, sparse scales", "With a sparse penalty", size=(3, 3.4)
+            ),
+        ],
+    )
+
+
+def grid(last: Any, n_columns: int, **choices: Any) -> GridSearchCV:
+    """scikit-learn's search over a shared width and a penalty, on as many random features."""
+    sampler = RBFSampler(n_components=LEARNED_FEATURES, random_state=0)
+    options = {"rbfsampler__gamma": [factor / n_columns for factor in GAMMAS], **choices}
+    return GridSearchCV(make_pipeline(StandardScaler(), sampler, last), options, cv=3)
+
+
+def scored(name: str, model: Any, split: Any) -> list[str]:
+    """Name, score on the test rows, and seconds of the fit."""
+    train, test, y_train, y_test = split
+    start = time.perf_counter()
+    model.fit(train, y_train)
+    seconds = time.perf_counter() - start
+    score = model.score(test, y_test)
+    print(f"  {name:48s} {score:.3f} {seconds:6.1f} s")
+    return [name, f"{score:.3f}", f"{seconds:.1f} s"]
+
+
 # -- cost -----------------------------------------------------------------------------------------------------------------
 
 
@@ -246,7 +419,7 @@ def cost() -> Iterator[Section]:
     )
 
 
-SECTIONS: list[Callable[[], Iterator[Section]]] = [kernels, cost]
+SECTIONS: list[Callable[[], Iterator[Section]]] = [learning, kernels, cost]
 """The page, from top to bottom."""
 
 
