@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -21,53 +21,51 @@ def blas_threads() -> int:
     return max((library.num_threads for library in _controller().lib_controllers), default=1)
 
 
-class _Limit:
-    """A limit of one thread that many callers may hold at a time; the last one out restores the old numbers."""
+class _Limits:
+    """Limits that many callers, in many threads, may hold at a time; the last one out restores the old numbers."""
 
-    def __init__(self, *, spare: str = "") -> None:
-        self.spare = spare
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._holders = 0
+        self._holders = {"everywhere": 0, "outside SciPy": 0}
         self._before: list[tuple[Any, int]] = []
 
     @contextmanager
-    def hold(self) -> Iterator[None]:
+    def hold(self, where: str) -> Iterator[None]:
+        """One thread for the libraries ``where``, whatever other callers hold or let go of meanwhile."""
         with self._lock:
-            if self._holders == 0:
-                self._before = [(library, library.num_threads) for library in self._libraries()]
-                for library, _ in self._before:
-                    library.set_num_threads(1)
-            self._holders += 1
+            if not any(self._holders.values()):
+                self._before = [(library, library.num_threads) for library in _controller().lib_controllers]
+            self._change(where, 1)
         try:
             yield
         finally:
             with self._lock:
-                self._holders -= 1
-                if self._holders == 0:
-                    for library, threads in self._before:
-                        library.set_num_threads(threads)
+                self._change(where, -1)
 
-    def _libraries(self) -> list[Any]:
-        libraries = _controller().lib_controllers
-        if not self.spare:
-            return libraries
-        spared = any(self.spare in library.filepath for library in libraries)
-        return [library for library in libraries if self.spare not in library.filepath] if spared else []
+    def _change(self, where: str, by: int) -> None:
+        self._holders[where] += by
+        there_is_scipy = any(_is_scipy(library) for library, _ in self._before)
+        for library, threads in self._before:
+            apart = self._holders["outside SciPy"] and there_is_scipy and not _is_scipy(library)
+            library.set_num_threads(1 if self._holders["everywhere"] or apart else threads)
 
 
-_everywhere = _Limit()
-_elsewhere = _Limit(spare="scipy.libs")
+def _is_scipy(library: Any) -> bool:
+    return "scipy.libs" in library.filepath
 
 
-def one_blas_thread() -> Any:
+_limits = _Limits()
+
+
+def one_blas_thread() -> AbstractContextManager[None]:
     """A context in which every BLAS has one thread."""
-    return _everywhere.hold()
+    return _limits.hold("everywhere")
 
 
-def one_blas_pool() -> Any:
+def one_blas_pool() -> AbstractContextManager[None]:
     """A context in which only SciPy's BLAS has several threads, for work that goes back and forth between the two.
 
     The wheels of NumPy and SciPy carry a library each, and the threads of one go on spinning for a while after its last
     product: in the way of the other's, which makes factorisations two to three times slower.
     """
-    return _elsewhere.hold()
+    return _limits.hold("outside SciPy")

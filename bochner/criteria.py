@@ -26,7 +26,7 @@ from bochner.arrays import Array, dense
 from bochner.blas import one_blas_pool
 from bochner.engines import forward, moments, predict, pull_back
 from bochner.features import FeatureGradient, FeatureMap
-from bochner.solvers.normal_equations import CentredMoments, factorise_fresh
+from bochner.solvers.normal_equations import CentredMoments, Spectrum, factorise_fresh
 from bochner.solvers.penalty_search import PENALTIES, PenaltySearch
 from bochner.statistics import Moments
 
@@ -241,14 +241,7 @@ class HeldOutError:
 def fit_ridge(evaluation: Evaluation) -> tuple[Array, Array]:
     """The ridge regression of the moments of an evaluation, at its penalty: coefficients (d, c) and intercept (c,)."""
     centred = CentredMoments(evaluation.totals)
-    if np.ndim(evaluation.log_alpha) == 0:
-        solution = centred.solve(float(np.exp(evaluation.log_alpha)))
-        coef, intercept = solution.coef, solution.intercept
-    else:
-        values, vectors = linalg.eigh(centred.gram(), check_finite=False)
-        shift = centred.weight * np.exp(evaluation.log_alpha)
-        coef = vectors @ ((vectors.T @ centred.cross) / (np.maximum(values, 0)[:, None] + shift))
-        intercept = centred.target_mean - centred.mean @ coef
+    coef, intercept = centred.coefficients(np.exp(evaluation.log_alpha))
     return _expand(coef, evaluation.basis), intercept
 
 
@@ -333,18 +326,23 @@ class FoldedMoments:
             return CentredMoments(self.parts[1 - k])
         return CentredMoments(self.totals, left_out=self.parts[k])
 
+    def target(self, index: int) -> FoldedMoments:
+        """The same with one of the targets."""
+        return replace(self, parts=[part.target(index) for part in self.parts], totals=self.totals.target(index))
+
 
 class FoldedRidge(PenaltySearch):
     """Held-out error as a function of the penalty alone, from the moments of the parts.
 
     With shift W alpha, S = A_c + shift I and adjoint a = (2/N) S^-1 w for the products w of features and residuals, the
     derivatives in log alpha are beta' = -shift S^-1 beta, J' = -shift <a, beta> and
-    J'' = (2/N) |Phi_k beta'|^2 + J' - 2 shift <a, beta'>.
+    J'' = (2/N) |Phi_k beta'|^2 + J' - 2 shift <a, beta'>. ``spectra`` of the training parts spare the factorisations.
     """
 
-    def __init__(self, folded: FoldedMoments) -> None:
+    def __init__(self, folded: FoldedMoments, spectra: dict[int, Spectrum] | None = None) -> None:
         self.folded = folded
         self.training = {k: folded.training(k) for k in folded.validated}
+        self.spectra = spectra or {}
 
     def at(self, log_alpha: float) -> FoldedSolution:
         """Every part predicted with penalty exp(log_alpha)."""
@@ -356,7 +354,7 @@ class FoldedRidge(PenaltySearch):
     def _part(self, k: int, log_alpha: float) -> tuple[float, float, float, FoldModel]:
         """The error of one part, its two derivatives in log alpha, and the model that predicts it."""
         part, unit, centred = self.folded.parts[k], 2 / self.folded.normaliser, self.training[k]
-        solution = centred.solve(float(np.exp(log_alpha)))
+        solution = centred.solve(float(np.exp(log_alpha)), self.spectra.get(k))
         shift = centred.weight * solution.alpha
         value = float(part.squared_error(solution.coef, solution.intercept).sum()) / self.folded.normaliser
         with_features, with_one = part.residual_products(solution.coef, solution.intercept)
@@ -373,17 +371,13 @@ class FoldedTargets:
 
     def __init__(self, folded: FoldedMoments) -> None:
         self.folded = folded
-        self.training = {k: folded.training(k) for k in folded.validated}
-        self.spectra = {}
-        for k, centred in self.training.items():
-            values, vectors = linalg.eigh(centred.gram(), check_finite=False)
-            self.spectra[k] = np.maximum(values, 0), vectors
+        self.spectra = {k: folded.training(k).spectrum() for k in folded.validated}
 
     def best(self, start: Penalty | None, *, bounds: tuple[float, float] = PENALTIES) -> FoldedSolution:
         """Every part predicted with the best penalty of each target; ``start`` (c,) says where to look."""
         n_targets = len(self.folded.totals.target_sum)
         starts = [None] * n_targets if start is None else np.broadcast_to(start, n_targets)
-        chosen = [OneTarget(self, j).best(starts[j], bounds=bounds) for j in range(n_targets)]
+        chosen = [FoldedRidge(self.folded.target(j), self.spectra).best(starts[j], bounds=bounds) for j in range(n_targets)]
         models = {
             k: FoldModel(
                 np.concatenate([s.models[k].coef for s in chosen], axis=1),
@@ -395,35 +389,3 @@ class FoldedTargets:
         }
         log_alpha = np.array([s.log_alpha for s in chosen])
         return FoldedSolution(sum(s.value for s in chosen), 0.0, 0.0, log_alpha, models)
-
-
-class OneTarget(PenaltySearch):
-    """Held-out error of one target as a function of its penalty, from eigendecompositions."""
-
-    def __init__(self, targets: FoldedTargets, index: int) -> None:
-        self.targets = targets
-        self.folded = targets.folded
-        self.column = slice(index, index + 1)
-
-    def at(self, log_alpha: float) -> FoldedSolution:
-        """Every part predicted with penalty exp(log_alpha)."""
-        value = slope = curvature = 0.0
-        models = {}
-        unit = 2 / self.folded.normaliser
-        for k, centred in self.targets.training.items():
-            part = self.folded.parts[k].target(self.column)
-            values, vectors = self.targets.spectra[k]
-            shift = centred.weight * float(np.exp(log_alpha))
-            inverse = 1 / (values + shift)[:, None]
-            rotated = inverse * (vectors.T @ centred.cross[:, self.column])
-            coef, change = np.split(vectors @ np.concatenate([rotated, -shift * inverse * rotated], axis=1), 2, axis=1)
-            intercept = centred.target_mean[self.column] - centred.mean @ coef
-            value += float(part.squared_error(coef, intercept).sum()) / self.folded.normaliser
-            with_features, with_one = part.residual_products(coef, intercept)
-            adjoint = vectors @ (inverse * (vectors.T @ (unit * (with_features - np.outer(centred.mean, with_one)))))
-            falls = -shift * float(np.sum(adjoint * coef))
-            slope += falls
-            curvature += unit * float(part.square(change, -centred.mean @ change).sum())
-            curvature += falls - 2 * shift * float(np.sum(adjoint * change))
-            models[k] = FoldModel(coef, intercept, adjoint, unit * with_one / centred.weight - centred.mean @ adjoint)
-        return FoldedSolution(value if value >= 0 else np.inf, slope, curvature, log_alpha, models)

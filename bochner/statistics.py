@@ -54,8 +54,9 @@ class Moments:
         quadratic = np.sum(coef * (self.gram @ coef), axis=0)
         return quadratic + 2 * intercept * (self.feature_sum @ coef) + self.weight * intercept**2
 
-    def target(self, column: slice) -> Moments:
-        """The moments with some of the targets."""
+    def target(self, index: int) -> Moments:
+        """The moments with one of the targets."""
+        column = slice(index, index + 1)
         some = {name: getattr(self, name)[column] for name in ("target_sum", "target_square")}
         return replace(self, cross=self.cross[:, column], **some)
 

@@ -173,6 +173,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         chosen = self._columns_of(self._target_standardiser.undo(held_out.rows.targets)).argmax(axis=1)
         scores = self._columns_of(self._target_standardiser.undo(held_out.predictions))
         self.calibration_ = SoftmaxCalibration.fit(scores, chosen, held_out.rows.weights)
+        self._warn_if_interrupted(learned.descent)
         return self
 
     def _criterion(self) -> Callable[[Folds], Criterion]:

@@ -184,6 +184,9 @@ class KernelMachine(BaseEstimator):
         self.history_ = descent.history
         self.n_iter_ = descent.best.n_iter
         self.converged_ = descent.best.converged and not descent.interrupted
+
+    def _warn_if_interrupted(self, descent: Descent) -> None:
+        """Say that learning ended early; the model is whole by now."""
         if descent.interrupted:
             warnings.warn(
                 f"Interrupted after {len(descent.history)} evaluations: the best kernel so far is kept, with an error of "
@@ -217,18 +220,11 @@ class KernelMachine(BaseEstimator):
         rows = self._exact_enough(self._standardised(X))
         new = moments(self.feature_map_, rows, self._target_standardiser(targets), weights / self._weight_unit)
         self.moments_ = self.moments_ + new
-        self._keep_coefficients(*self._solve(CentredMoments(self.moments_)))
+        self._keep_coefficients(*CentredMoments(self.moments_).coefficients(self.alpha_))
 
     def _exact_enough(self, rows: Array) -> Array:
         """Rows in float64 where the fitted penalty is one that sums of float32 products cannot carry."""
         return rows.astype(np.float64, copy=False) if np.min(self.alpha_) < LOWEST_IN_FLOAT32 else rows
-
-    def _solve(self, centred: CentredMoments) -> tuple[Array, Array]:
-        """Coefficients and intercept of standardised targets at the fitted penalty, or penalties."""
-        solutions = [centred.solve(float(alpha)) for alpha in np.unique(self.alpha_)]
-        which = np.searchsorted(np.unique(self.alpha_), np.broadcast_to(self.alpha_, len(centred.target_mean)))
-        coef = np.stack([solutions[s].coef[:, j] for j, s in enumerate(which)], axis=1)
-        return coef, centred.target_mean - centred.mean @ coef
 
     def _families(self) -> tuple[Kernel, ...]:
         """The kernels to try, as they are named or given."""

@@ -143,6 +143,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         share = held_out.rows.weights / held_out.rows.weights.sum()
         square = share @ (held_out.predictions - held_out.rows.targets) ** 2
         self.residual_deviation_ = np.sqrt(square) * self._target_standardiser.spread
+        self._warn_if_interrupted(learned.descent)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

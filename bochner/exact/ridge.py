@@ -120,6 +120,7 @@ class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelMachine):
             descent = descend(ExactSpace(folds, self._penalty), replace(plan, callback=callback))
         self._keep_descent(descent)
         self._finish(without_negligible(descent.best.kernel, plan.penalty), folds, descent.best.log_alpha)
+        self._warn_if_interrupted(descent)
         return self
 
     def predict(self, X: Any) -> Array:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy import linalg
@@ -54,9 +55,25 @@ class CentredMoments:
         gram = np.array(self.moments.gram) if self.left_out is None else self.moments.gram - self.left_out.gram
         return blas.dger(-self.weight, self.mean, self.mean, a=np.asfortranarray(gram), overwrite_a=1)
 
-    def solve(self, alpha: float) -> RidgeSolution:
-        """The ridge regression of penalty ``alpha``."""
-        factor = factorise_fresh(self.gram, self.weight * alpha)
+    def spectrum(self) -> Spectrum:
+        """The eigendecomposition of :meth:`gram`."""
+        values, vectors = linalg.eigh(self.gram(), check_finite=False)
+        return Spectrum(np.maximum(values, 0), vectors)
+
+    def coefficients(self, alpha: float | Array) -> tuple[Array, Array]:
+        """Coefficients (d, c) and intercept (c,) of one penalty, or of one for each target (c,)."""
+        if np.ndim(alpha) == 0:
+            solution = self.solve(float(alpha))
+            return solution.coef, solution.intercept
+        spectrum = self.spectrum()
+        columns = zip(np.asarray(alpha), self.cross.T, strict=True)
+        coef = np.stack([spectrum.shifted(self.weight * each).solve(cross) for each, cross in columns], axis=1)
+        return coef, self.target_mean - self.mean @ coef
+
+    def solve(self, alpha: float, spectrum: Spectrum | None = None) -> RidgeSolution:
+        """The ridge regression of penalty ``alpha``, from a factorisation or from the ``spectrum`` of these moments."""
+        shift = self.weight * alpha
+        factor = factorise_fresh(self.gram, shift) if spectrum is None else spectrum.shifted(shift)
         coef = factor.solve(self.cross)
         return RidgeSolution(self, alpha, factor, coef, self.target_mean - self.mean @ coef)
 
@@ -67,11 +84,12 @@ class CentredMoments:
 
 @dataclass(frozen=True)
 class RidgeSolution:
-    """Coefficients (d, c), intercept (c,), and the factor that made them."""
+    """Coefficients (d, c) and intercept (c,)."""
 
     centred: CentredMoments
     alpha: float
-    factor: Factor
+    factor: Any
+    """What made them: it has ``solve``."""
     coef: Array
     intercept: Array
 
@@ -80,6 +98,22 @@ class RidgeSolution:
         mean = self.centred.mean
         solution = self.factor.solve(with_features - np.outer(mean, with_one))
         return solution, with_one / self.centred.weight - mean @ solution
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Eigenvalues (d,) and eigenvectors (d, d) of a matrix, with a shift of the former."""
+
+    values: Array
+    vectors: Array
+
+    def shifted(self, shift: float) -> Spectrum:
+        """That of the matrix plus shift I."""
+        return Spectrum(self.values + shift, self.vectors)
+
+    def solve(self, right: Array) -> Array:
+        """The matrix inverse times ``right``."""
+        return self.vectors @ ((self.vectors.T @ right).T / self.values).T
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,15 @@ def test_the_best_kernel_so_far_is_kept(learner, at):
     np.testing.assert_array_equal(model.history_[0]["alpha"], model.history_[-1]["alpha"])
 
 
+@each_learner
+def test_a_warning_made_an_error_leaves_the_model_whole(learner):
+    X, y = table()
+    model = small(learner, callback=CtrlC(2), alpha=1e-2)
+    with pytest.raises(ConvergenceWarning, match="Interrupted"):  # warnings are errors in these tests
+        model.fit(X, targets(learner, y))
+    assert np.isfinite(output(model, X)).all()
+
+
 @pytest.mark.parametrize("at", [1, 5])
 def test_an_exact_fit_keeps_it_too(at):
     X, y = table()
