@@ -1,6 +1,6 @@
 """What every benchmark and experiment shares: a timer, a manifest, files of results, and tables made from those files.
 
-A benchmark runs its contestants in turn on the same data, writes ``benchmarks/results/NAME.json`` (manifest and results)
+A benchmark runs its contestants on the same data, writes ``benchmarks/results/NAME.json`` (manifest and results)
 and makes its tables from that file alone, so that no figure is typed by hand.
 """
 

@@ -26,7 +26,8 @@ is the time of a fit with all its tuning, ``predict_seconds`` that of the predic
 
 Rows are written as soon as they are there, cheap fits first, and a rerun leaves out those that exist unless --fresh is
 given. A method that fails leaves a row with its error. Every row names the manifest (machine, versions, commit) it
-was made under.
+was made under. The data lie in the folder that --data or the environment variable BOCHNER_DATA names; docs/benchmarks.md
+says what it holds.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from typing import Any
 import numpy as np
 from harness import PACKAGES, RESULTS, manifest, write_text
 from sklearn.metrics import log_loss
-from uci_data import DATA, DataSet, Split, find_sets
+from uci_data import VARIABLE, DataSet, Split, data_folder, find_sets
 from uci_methods import METHODS, Method, Run
 from uci_report import write_report
 
@@ -210,7 +211,7 @@ def chosen(names: list[str] | None, known: Sequence[str], kind: str) -> list[str
 def parse() -> argparse.Namespace:
     """The options."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--data", type=Path, default=DATA, help="folder with uci, pmlb and mnist (default: ../shared/data)")
+    parser.add_argument("--data", type=Path, metavar="DIR", help=f"folder with uci, pmlb and mnist (default: ${VARIABLE})")
     parser.add_argument("--results", type=Path, default=RESULTS / "uci.json", help="file of results")
     parser.add_argument("--task", choices=("regression", "classification"), help="one of both tasks only")
     parser.add_argument("--sets", nargs="+", metavar="NAME", help="these sets only")
@@ -244,7 +245,7 @@ def main() -> None:
     if options.merge or options.table:
         return
     try:
-        sets = find_sets(options.data)
+        sets = find_sets(data_folder(options.data))
     except FileNotFoundError as error:
         raise SystemExit(str(error)) from None
     names = chosen(options.sets, [data.name for data in sets], "set")

@@ -1,9 +1,10 @@
-"""The data sets of ``uci.py``: which there are, how large, and the rows of a split."""
+"""The data sets of ``uci.py`` and ``skl.py``: where they lie, which there are, how large, and the rows of a split."""
 
 from __future__ import annotations
 
 import csv
 import gzip
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,11 +15,18 @@ import numpy as np
 from harness import ROOT
 from sklearn.model_selection import train_test_split
 
-DATA = ROOT.parent / "shared" / "data"
+VARIABLE = "BOCHNER_DATA"
+BESIDE = ROOT.parent / "shared" / "data"
+"""Where data are looked for if nobody says where they are."""
 MIN_ROWS = 500
 PMLB = ("letter", "pendigits", "optdigits", "spambase", "magic", "adult")
 MNIST_FILE = Path("mnist") / "mnist_uint8.npz"
 Task = Literal["regression", "classification"]
+LAYOUT = f"""\
+  uci/NAME.data.csv.gz       numbers without a header, the target in the last column
+  uci/NAME.test_mask.csv.gz  the same rows with one column a split, in which 1 marks the test rows
+  pmlb/NAME.tsv.gz           a header, and the classes in the column "target": {", ".join(PMLB)}
+  {MNIST_FILE.as_posix()}      X_train, y_train, X_test, y_test"""
 
 
 @dataclass(frozen=True)
@@ -43,7 +51,7 @@ class DataSet:
     def load(self, split: int) -> Split:
         """The rows of one split, columns standardised by the training rows (MNIST: pixels from 0 to 1)."""
         if self.task == "regression":
-            return _regression_split(self.folder, self.name, split)
+            return regression_split(self.folder, self.name, split)
         return _mnist_split(self.folder) if self.name == "mnist" else _class_split(self.folder, self.name, split)
 
 
@@ -57,13 +65,38 @@ class Split:
     y_test: np.ndarray
 
 
-def find_sets(folder: Path = DATA) -> list[DataSet]:
+def data_folder(named: Path | None = None) -> Path:
+    """The folder of data: the one that is named, or that of the environment variable, or the one beside the repository."""
+    if named is None and os.environ.get(VARIABLE):
+        named = Path(os.environ[VARIABLE])
+    if named is None and not BESIDE.is_dir():
+        raise absent("Nobody said where the data are")
+    return named or BESIDE
+
+
+def absent(what: str) -> FileNotFoundError:
+    """The error of data that are not there: what is missing, how to name the folder, what it should hold."""
+    return FileNotFoundError(
+        f"{what}. Name the folder of data with --data DIR, or in the environment variable {VARIABLE}. It holds\n{LAYOUT}\n"
+        "docs/benchmarks.md says where these files come from."
+    )
+
+
+def find_sets(folder: Path) -> list[DataSet]:
     """The sets of both tasks that are in the folder of data: regressions of at least MIN_ROWS rows, then classifications."""
-    if not (folder / "uci").is_dir():
-        raise FileNotFoundError(
-            f"{folder / 'uci'} is not there: name the folder of data with --data FOLDER (see the README)."
-        )
-    return [*_regressions(folder), *_classifications(folder)]
+    sets = [*_regressions(folder), *_classifications(folder)]
+    if not sets:
+        raise absent(f"There are no data sets in {folder}")
+    return sets
+
+
+def uci_files(folder: Path, name: str) -> tuple[Path, Path]:
+    """The files of a regression: rows, and masks of the test rows."""
+    data, masks = (folder / "uci" / f"{name}.{part}.csv.gz" for part in ("data", "test_mask"))
+    for path in (data, masks):
+        if not path.is_file():
+            raise absent(f"There is no file {path}")
+    return data, masks
 
 
 def _regressions(folder: Path) -> Iterator[DataSet]:
@@ -92,8 +125,9 @@ def standardise(train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.nda
     return (train - mean) / spread, (test - mean) / spread
 
 
-def _regression_split(folder: Path, name: str, split: int) -> Split:
-    rows, masks = (_read_numbers(folder / "uci" / f"{name}.{part}.csv.gz") for part in ("data", "test_mask"))
+def regression_split(folder: Path, name: str, split: int) -> Split:
+    """The rows of one split of a UCI set, columns and target standardised by the training rows."""
+    rows, masks = map(_read_numbers, uci_files(folder, name))
     if split >= masks.shape[1]:
         raise ValueError(f"{name} has splits 0 to {masks.shape[1] - 1}, not {split}.")
     test = masks[:, split] > 0

@@ -75,11 +75,6 @@ def dense(array: Array) -> Array:
     return array.toarray() if sparse.issparse(array) else array
 
 
-def unit_roundoff(array: Array) -> float:
-    """Spacing of floating-point numbers around one, in the dtype of ``array``."""
-    return float(namespace(array).finfo(array.dtype).eps)
-
-
 def squared_distances(X: Array, Z: Array) -> Array:
     """Squared Euclidean distances between the rows of X (n, m) and Z (k, m): an array (n, k).
 

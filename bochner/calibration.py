@@ -22,29 +22,20 @@ class SoftmaxCalibration:
     def fit(cls, decisions: Array, labels: Array, weights: Array) -> SoftmaxCalibration:
         """Maximum likelihood on held-out decisions (n, c) of rows with labels (n,) from zero to c - 1.
 
-        A weak prior (one row of the uniform distribution for the offsets, a normal law of width 100 for the slope in units
-        of the decisions' spread) keeps both finite where the decisions separate the classes.
+        By Laplace's rule of succession a label counts as a chance of 1 - 1 / (n + 2) of its class: n rows that were all
+        predicted right are no proof of certainty.
         """
         n_classes = decisions.shape[1]
         spread = max(float(np.std(decisions)), np.finfo(np.float64).tiny)
-        chosen = np.arange(len(labels)), labels
-        total = weights.sum() + 1.0
+        doubt = 1 / (len(labels) + 2)
+        chances = np.where(labels[:, None] == np.arange(n_classes), 1 - doubt, doubt / (n_classes - 1))
+        shares = weights / weights.sum()
 
         def loss(parameters: Array) -> tuple[float, Array]:
-            scores = parameters[0] / spread * decisions + parameters[1:]
-            log_p = log_softmax(scores, axis=1)
-            residual = np.exp(log_p)
-            residual[chosen] -= 1
-            residual *= weights[:, None]
-            prior = log_softmax(parameters[1:]), parameters[0] / 100
-            value = -float(weights @ log_p[chosen]) - float(prior[0].mean()) + float(prior[1] ** 2) / 2
-            gradient = np.concatenate(
-                [
-                    [np.sum(residual * decisions) / spread + prior[1] / 100],
-                    residual.sum(axis=0) + np.exp(prior[0]) - 1 / n_classes,
-                ]
-            )
-            return value / total, gradient / total
+            log_p = log_softmax(parameters[0] / spread * decisions + parameters[1:], axis=1)
+            residual = shares[:, None] * (np.exp(log_p) - chances)
+            slope = np.sum(residual * decisions) / spread
+            return -float(shares @ np.sum(chances * log_p, axis=1)), np.concatenate([[slope], residual.sum(axis=0)])
 
         start = np.concatenate([[1.0], np.zeros(n_classes)])
         found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(1e-6, None)] + [(None, None)] * n_classes).x

@@ -4,11 +4,13 @@ Rows come in parts. Each validated part is predicted by a ridge regression on al
 mean squared error of those predictions; hold-out validates one part of two, K-fold validates all of K. Everything is
 solved from one set of moments per part (one pass over the rows), and the gradient needs one more pass:
 
-    beta_k = Q_k^-1 B_k,   alpha_k = 2 / (W c) Q_k^-1 Phi_k' W_k R_k,   R = Phi beta + b - Y
-    dJ/dPhi = 2 / (W c) W R beta'                      on the rows of part k
-            = -W (R alpha' + (Phi alpha) beta')        on the rows of the others
+    (B, b) = ridge regression of penalty alpha on all parts but k,   R = Phi B + b - Y
+    (P, p) = its adjoint: the inverse of its normal equations times 2 / (N c) (Phi_k' D_k R_k, 1' D_k R_k)
+    dJ/dPhi = 2 / (N c) D R B'                         on the rows of part k
+            = -D [R P' + (Phi P + p) B']               on the rows of the others
 
-These matrices have rank two per target and part; only a block of rows of them exists at a time.
+for c targets, weights D = diag(w) and N the weight of all validated rows. These matrices have rank two per target and part;
+only a block of rows of them exists at a time.
 """
 
 from __future__ import annotations
@@ -19,92 +21,19 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-from scipy import linalg, sparse
-from scipy.linalg import blas
 
 from bochner.arrays import Array, dense
 from bochner.blas import one_blas_pool
 from bochner.engines import forward, moments, predict, pull_back
 from bochner.features import FeatureGradient, FeatureMap
-from bochner.solvers.normal_equations import CentredMoments, Spectrum, factorise_fresh
+from bochner.folds import Folds, HeldOut, Rows
+from bochner.solvers.normal_equations import CentredMoments, Spectrum
 from bochner.solvers.penalty_search import PENALTIES, PenaltySearch
+from bochner.span import Span, few_rows
 from bochner.statistics import Moments
 
-Penalty = float | Array
+LogPenalty = float | Array
 """The logarithm of the ridge penalty: one number, or one for each target (c,)."""
-FEW_ROWS = 1.5
-"""Work in the span of the rows where there are this many times more features than rows."""
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows X (n, m) with targets Y (n, c) and weights (n,), the last two in float64."""
-
-    X: Array
-    targets: Array
-    weights: Array
-
-    @property
-    def n(self) -> int:
-        """Number of rows."""
-        return self.X.shape[0]
-
-    def take(self, index: Array) -> Rows:
-        """Some of the rows."""
-        return Rows(self.X[index], self.targets[index], self.weights[index])
-
-    @classmethod
-    def stack(cls, parts: list[Rows]) -> Rows:
-        """Several sets of rows as one."""
-        X = [part.X for part in parts]
-        return cls(
-            sparse.vstack(X, format="csr") if sparse.issparse(X[0]) else np.concatenate(X),
-            np.concatenate([part.targets for part in parts]),
-            np.concatenate([part.weights for part in parts]),
-        )
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """Rows and what models that have not seen them predict: (n, c)."""
-
-    rows: Rows
-    predictions: Array
-
-
-@dataclass(frozen=True)
-class Folds:
-    """Parts of the rows, and which of them are predicted from all the others."""
-
-    parts: tuple[Rows, ...]
-    validated: tuple[int, ...]
-    fitted: tuple[int, ...] | None = None
-    """The parts that the final regression is fitted on; None: all of them."""
-
-    @property
-    def n(self) -> int:
-        """Number of rows in all."""
-        return sum(part.n for part in self.parts)
-
-    def head(self, n_rows: int, most_validated: int | None = None) -> Folds:
-        """The first rows of every part, in proportion, about ``n_rows`` in all: rows must be in random order.
-
-        Of the parts to predict, the first ``most_validated`` stay so.
-        """
-        share = min(1.0, n_rows / self.n)
-        validated = self.validated[:most_validated]
-        return replace(
-            self, validated=validated, parts=tuple(p.take(slice(0, max(1, int(np.ceil(share * p.n))))) for p in self.parts)
-        )
-
-    def astype(self, dtype: Any) -> Folds:
-        """The same with X in another precision."""
-        return replace(self, parts=tuple(replace(p, X=p.X.astype(dtype)) for p in self.parts))
-
-    @property
-    def to_fit(self) -> list[Rows]:
-        """The parts that the final regression is fitted on."""
-        return [self.parts[k] for k in range(len(self.parts)) if self.fitted is None or k in self.fitted]
 
 
 @dataclass(frozen=True)
@@ -112,7 +41,7 @@ class Evaluation:
     """The criterion at one kernel and its best penalty."""
 
     value: float
-    log_alpha: Penalty
+    log_alpha: LogPenalty
     gradient: FeatureGradient | None
     totals: Moments
     """Moments of the rows that the final regression is fitted on."""
@@ -130,7 +59,7 @@ class Criterion(Protocol):
     def evaluate(
         self,
         feature_map: FeatureMap,
-        log_alpha: Penalty | None = None,
+        log_alpha: LogPenalty | None = None,
         *,
         gradient: bool = True,
         bounds: tuple[float, float] = ...,
@@ -160,42 +89,30 @@ class HeldOutError:
     def evaluate(
         self,
         feature_map: FeatureMap,
-        log_alpha: Penalty | None = None,
+        log_alpha: LogPenalty | None = None,
         *,
         gradient: bool = True,
         bounds: tuple[float, float] = PENALTIES,
     ) -> Evaluation:
         """The criterion of a map, its penalty chosen: near ``log_alpha``, or anywhere in ``bounds``."""
         with one_blas_pool():
-            return self._evaluate(feature_map, log_alpha, gradient=gradient, bounds=bounds)
-
-    def _evaluate(
-        self, feature_map: FeatureMap, log_alpha: Penalty | None, *, gradient: bool, bounds: tuple[float, float]
-    ) -> Evaluation:
-        basis = self._span(feature_map)
-        parts = self._part_moments(feature_map, basis)
-        totals = functools.reduce(operator.add, parts)
-        best = self._solve(FoldedMoments(parts, totals, self.folds.validated, self.normaliser), log_alpha, bounds)
-        models = {
-            k: FoldModel(_expand(m.coef, basis), m.intercept, _expand(m.adjoint, basis), m.adjoint_intercept)
-            for k, m in best.models.items()
-        }
-        slope = self._gradient(feature_map, models) if gradient else None
+            basis = self._span(feature_map)
+            parts = self._part_moments(feature_map, basis)
+            totals = functools.reduce(operator.add, parts)
+            best = self._solve(FoldedMoments(parts, totals, self.folds.validated, self.normaliser), log_alpha, bounds)
+            models = {
+                k: FoldModel(_expand(m.coef, basis), m.intercept, _expand(m.adjoint, basis), m.adjoint_intercept)
+                for k, m in best.models.items()
+            }
+            pulled_back = self._gradient(feature_map, models) if gradient else None
         if self.folds.fitted is not None:
             totals = functools.reduce(operator.add, [parts[k] for k in self.folds.fitted])
         chosen = {k: (m.coef, m.intercept) for k, m in models.items()}
-        return Evaluation(best.value, best.log_alpha, slope, totals, chosen, basis)
+        return Evaluation(best.value, best.log_alpha, pulled_back, totals, chosen, basis)
 
     def fit(self, feature_map: FeatureMap, evaluation: Evaluation) -> tuple[Array, Array]:
         """Coefficients (d, c) and intercept (c,) of the rows to fit, with the penalty of an evaluation."""
         return fit_ridge(evaluation)
-
-    def _solve(self, folded: FoldedMoments, log_alpha: Penalty | None, bounds: tuple[float, float]) -> FoldedSolution:
-        if self.penalty is not None:
-            return FoldedRidge(folded).at(float(np.log(self.penalty)))
-        if self.per_target:
-            return FoldedTargets(folded).best(log_alpha, bounds=bounds)
-        return FoldedRidge(folded).best(log_alpha, bounds=bounds)
 
     def held_out(self, feature_map: FeatureMap, evaluation: Evaluation) -> HeldOut:
         """Every validated row with its prediction by the model that has not seen it."""
@@ -203,9 +120,16 @@ class HeldOutError:
         predictions = [predict(feature_map, self.folds.parts[k].X, *evaluation.models[k]) for k in self.folds.validated]
         return HeldOut(Rows.stack(parts), np.concatenate(predictions))
 
+    def _solve(self, folded: FoldedMoments, log_alpha: LogPenalty | None, bounds: tuple[float, float]) -> FoldedSolution:
+        if self.penalty is not None:
+            return FoldedRidge(folded).at(float(np.log(self.penalty)))
+        if self.per_target:
+            return FoldedTargets(folded).best(log_alpha, bounds=bounds)
+        return FoldedRidge(folded).best(log_alpha, bounds=bounds)
+
     def _span(self, feature_map: FeatureMap) -> Span | None:
         """The span of the features of all rows, where there are clearly fewer rows than features."""
-        if FEW_ROWS * self.folds.n > feature_map.n_features:
+        if not few_rows(self.folds.n, feature_map.n_features):
             return None
         return Span.of(np.concatenate([dense(forward(feature_map, part.X)) for part in self.folds.parts]))
 
@@ -222,7 +146,7 @@ class HeldOutError:
         def of_part(index: int) -> FeatureGradient:
             part = self.folds.parts[index]
 
-            def slope(block: slice, features: Array) -> Array:
+            def in_features(block: slice, features: Array) -> Array:
                 left, weights = [], part.weights[block, None]
                 for k, model in models.items():
                     predictions, sensitivities = np.split(features @ right[k], 2, axis=1)
@@ -233,7 +157,7 @@ class HeldOutError:
                         left += [-weights * (sensitivities + model.adjoint_intercept), -residual]
                 return np.concatenate(left, axis=1) @ np.concatenate(list(right.values()), axis=1).T
 
-            return pull_back(feature_map, part.X, slope)
+            return pull_back(feature_map, part.X, in_features)
 
         return functools.reduce(operator.add, map(of_part, range(len(self.folds.parts))))
 
@@ -243,46 +167,6 @@ def fit_ridge(evaluation: Evaluation) -> tuple[Array, Array]:
     centred = CentredMoments(evaluation.totals)
     coef, intercept = centred.coefficients(np.exp(evaluation.log_alpha))
     return _expand(coef, evaluation.basis), intercept
-
-
-@dataclass(frozen=True)
-class Span:
-    """The span of the rows of a feature matrix Phi (n, d), for n clearly below d: L (n, n) with L L' = Phi Phi'.
-
-    Ridge coefficients lie in the span, so nothing is lost by regressing on the rows of L instead of those of Phi = L Q'.
-    """
-
-    features: Array
-    coordinates: Array
-
-    @classmethod
-    def of(cls, features: Array) -> Span:
-        """The span of all rows of Phi."""
-        features = np.asarray(features, dtype=np.float64)
-        gram = blas.dsyrk(1.0, features.T, trans=1, lower=1)
-        triangle = factorise_fresh(lambda: gram.copy(order="F"), 0.0).triangle
-        return cls(features, np.tril(triangle))
-
-    def expand(self, coef: Array) -> Array:
-        """Coefficients of the features, Q coef: (d, c), from those of the coordinates (n, c)."""
-        return self.features.T @ self._weights(coef)
-
-    def reduce(self, coef: Array) -> Array:
-        """Coefficients of the coordinates, Q' coef: (n, c), from those of the features (d, c)."""
-        return linalg.solve_triangular(self.coordinates, self.features @ coef, lower=True, check_finite=False)
-
-    def spread(self, slopes: Array) -> Array:
-        """A gradient in the features, slopes Q': (k, d), from one in the coordinates (k, n)."""
-        return self._weights(slopes.T).T @ self.features
-
-    def _weights(self, coef: Array) -> Array:
-        """Weights of the rows that make up coefficients: (n, c)."""
-        return linalg.solve_triangular(self.coordinates, coef, lower=True, trans=1, check_finite=False)
-
-
-def span_of(features: Array) -> Span | None:
-    """The span of the rows of ``features`` (n, d), or None where its coordinates would not be much shorter."""
-    return None if FEW_ROWS * features.shape[0] > features.shape[1] else Span.of(features)
 
 
 def _expand(coef: Array, basis: Span | None) -> Array:
@@ -302,13 +186,14 @@ class FoldModel:
 
 @dataclass(frozen=True)
 class FoldedSolution:
-    """All parts predicted at one penalty: held-out error, its two derivatives in log alpha, the models."""
+    """All parts predicted at one penalty: held-out error, the models, the error's two derivatives in log alpha."""
 
     value: float
-    slope: float
-    curvature: float
-    log_alpha: Penalty
+    log_alpha: LogPenalty
     models: dict[int, FoldModel]
+    slope: float | None = None
+    curvature: float | None = None
+    """Both None where every target has a penalty of its own."""
 
 
 @dataclass(frozen=True)
@@ -334,6 +219,9 @@ class FoldedMoments:
 class FoldedRidge(PenaltySearch):
     """Held-out error as a function of the penalty alone, from the moments of the parts.
 
+    Each trial is a factorisation, a third of d^3 operations: the few that a search takes cost less than the one
+    eigendecomposition (about nine d^3) from which all penalties could be read off.
+
     With shift W alpha, S = A_c + shift I and adjoint a = (2/N) S^-1 w for the products w of features and residuals, the
     derivatives in log alpha are beta' = -shift S^-1 beta, J' = -shift <a, beta> and
     J'' = (2/N) |Phi_k beta'|^2 + J' - 2 shift <a, beta'>. ``spectra`` of the training parts spare the factorisations.
@@ -349,7 +237,7 @@ class FoldedRidge(PenaltySearch):
         solved = [self._part(k, log_alpha) for k in self.folded.validated]
         value, slope, curvature = np.sum([part[:3] for part in solved], axis=0).tolist()
         models = {k: part[3] for k, part in zip(self.folded.validated, solved, strict=True)}
-        return FoldedSolution(value if value >= 0 else np.inf, slope, curvature, log_alpha, models)
+        return FoldedSolution(value if value >= 0 else np.inf, log_alpha, models, slope, curvature)
 
     def _part(self, k: int, log_alpha: float) -> tuple[float, float, float, FoldModel]:
         """The error of one part, its two derivatives in log alpha, and the model that predicts it."""
@@ -373,7 +261,7 @@ class FoldedTargets:
         self.folded = folded
         self.spectra = {k: folded.training(k).spectrum() for k in folded.validated}
 
-    def best(self, start: Penalty | None, *, bounds: tuple[float, float] = PENALTIES) -> FoldedSolution:
+    def best(self, start: LogPenalty | None, *, bounds: tuple[float, float] = PENALTIES) -> FoldedSolution:
         """Every part predicted with the best penalty of each target; ``start`` (c,) says where to look."""
         n_targets = len(self.folded.totals.target_sum)
         starts = [None] * n_targets if start is None else np.broadcast_to(start, n_targets)
@@ -388,4 +276,4 @@ class FoldedTargets:
             for k in self.folded.validated
         }
         log_alpha = np.array([s.log_alpha for s in chosen])
-        return FoldedSolution(sum(s.value for s in chosen), 0.0, 0.0, log_alpha, models)
+        return FoldedSolution(sum(s.value for s in chosen), log_alpha, models)

@@ -9,13 +9,14 @@ a size is, is up to a *space*: features of rows for :mod:`bochner.single_kernel`
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from bochner.arrays import Array
+from bochner.folds import Folds, Rows
 from bochner.kernels import Kernel
 from bochner.kernels.bandwidth import median_scale
 from bochner.kernels.ties import SharedScales
@@ -30,6 +31,15 @@ START_FACTORS = (2.0, 1.0, 0.5, 0.25, 0.1)
 LARGEST_VARIANCE = 1e3
 """Largest variance of the functions that a penalty stands for, in units of the target's. A penalty alpha on n rows with a
 squared error J is a prior of variance J / (n alpha): without reason, it lets predictions far from the rows explode."""
+TOLERANCES = 1e-4, 1e-2
+"""A step that promises to lower the error by less than 1/n of it chases chance: a parameter without any effect lowers the
+logarithm of an error over n rows by about as much. Steps end there, inside this range."""
+NO_SCALE = 1e-12
+"""Scale of a column that does not count, relative to the largest: no cosine feels it."""
+TRIED_ALONE = 20
+"""Most columns whose scale is taken one by one."""
+UNSEEN_PARTS = 4
+"""Parts of the rows that are left out in turn to choose which columns share a scale."""
 HIGHEST_WHILE_LEARNING = 1e-2
 """Largest penalty while scales are learned: beyond it predictions are nearly constant, and no gradient leads away."""
 
@@ -39,15 +49,18 @@ class Level:
     """One size at which candidates descend: features, rows, most steps, and how many families stay."""
 
     n_features: int
+    """0: the kernel itself, without features."""
     n_rows: int
     max_iter: int
     keep: int = 1
     factors: tuple[float, ...] = (1.0,)
     """Multiples of a candidate's scales among which its start at this size is chosen: more features carry narrower ones."""
-    lowest: float = LOWEST_PENALTY
-    """Smallest penalty to try at this size."""
+    lowest_penalty: float = LOWEST_PENALTY
+    """Smallest ridge penalty to try at this size."""
     most_validated: int | None = None
     """Most parts of the rows that are predicted from the others; each takes a factorisation."""
+    squared: bool = False
+    """Learn by the squared error at this size, whatever the loss: it takes no iterations."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +96,8 @@ class Space(Protocol):
     def objective(self, kernel: Kernel, level: Level) -> Objective:
         """The criterion at one size."""
 
-    def scout(self, kernel: Kernel) -> Objective:
-        """The criterion at the size where starts are compared."""
+    def scout(self, kernel: Kernel, first: Level) -> Objective:
+        """The criterion where starts are compared, at a size before that of the first level."""
 
     def allows(self, kernel: Kernel) -> bool:
         """Whether all rows are in the kernel's domain."""
@@ -92,17 +105,19 @@ class Space(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Everything that a descent is told. ``ties`` says which columns share a scale."""
+    """Everything that a descent is told."""
 
     families: tuple[Kernel, ...]
     levels: tuple[Level, ...]
     ties: SharedScales
-    penalty: ScalePenalty = field(default_factory=NoScalePenalty)
+    """Which columns share a scale."""
+    scale_penalty: ScalePenalty = field(default_factory=NoScalePenalty)
     n_starts: int = 2
     """Starts of each family, at multiples of the median scale. Zero: the scales of the families themselves."""
     log_alpha: Any = None
     """Where the search for the penalty starts; None: everywhere."""
-    tol: float = 1e-4
+    tol: float | None = None
+    """A level ends when a step promises to lower the criterion by less than this part of it; None: by what chance does."""
     callback: Callable[[dict[str, Any]], None] | None = None
 
 
@@ -135,6 +150,10 @@ def descend(space: Space, plan: Plan) -> Descent:
                 candidate.descend(space, level, number)
             staying = _best(staying, level.keep)
         best = staying[0]
+        if not best.reached:
+            raise ValueError("No kernel gave a finite held-out error: check X and y for values at the limits of float64.")
+        if plan.scale_penalty.selects:
+            best.select_columns()
     except KeyboardInterrupt:
         tried = [candidate for candidate in everyone if candidate.reached]
         if not tried:
@@ -149,10 +168,35 @@ def descend(space: Space, plan: Plan) -> Descent:
     return Descent(best, families, log.records, interrupted)
 
 
+def choose_ties(
+    alternatives: Sequence[SharedScales], rows: Rows, plan: Plan, space_of: Callable[[Folds], Space]
+) -> SharedScales:
+    """Which columns should share a scale: the way whose kernels predict rows best that their learning has not seen.
+
+    Many scales can fit the folds that they are learned on by chance. So every part of the rows is left out in turn, a kernel
+    of the first family is learned on folds of the others at the first level, and its error on that part is counted.
+    """
+    level = plan.levels[0]
+    parts = tuple(rows.take(slice(k, None, UNSEEN_PARTS)) for k in range(UNSEEN_PARTS))
+    errors = np.zeros(len(alternatives))
+    for unseen in parts:
+        others = tuple(part for part in parts if part is not unseen)
+        judge = space_of(Folds((Rows.stack(list(others)), unseen), validated=(1,)))
+        for i, ties in enumerate(alternatives):
+            trial = replace(plan, families=plan.families[:1], levels=(level,), ties=ties, n_starts=1, callback=None)
+            descent = descend(space_of(Folds(others, validated=tuple(range(len(others))))), trial)
+            if descent.interrupted:
+                raise KeyboardInterrupt
+            best, objective = descent.best, judge.objective(descent.best.kernel, level)
+            bounds = best.final_bounds(objective)
+            errors[i] += objective.evaluate(best.kernel, best.log_alpha, gradient=False, bounds=bounds).value
+    return alternatives[int(np.argmin(errors))]
+
+
 def _best(candidates: list[Candidate], keep: int) -> list[Candidate]:
     """The best candidate of each family, of the ``keep`` best families."""
     of_family: dict[str, Candidate] = {}
-    for candidate in sorted(candidates, key=lambda c: c.value):
+    for candidate in sorted(candidates, key=lambda c: (-c.reached, c.value)):
         of_family.setdefault(family_name(candidate.kernel), candidate)
     return list(of_family.values())[:keep]
 
@@ -178,13 +222,18 @@ class Candidate:
 
     objective: Objective
     point: Point
-    """The criterion at the best kernel of the last level."""
+    """The best kernel of the last level: the function that it was the best of, and its value there."""
+    value: float
+    """The criterion there, scale penalty included."""
+    error: float
+    """The lowest criterion so far at any size, without the scale penalty."""
 
     def __init__(self, start: Kernel, plan: Plan, log: Log) -> None:
         self.plan = plan
         self.log = log
         self.kernel = start
         self.value = np.inf
+        self.error = np.inf
         self.log_alpha = plan.log_alpha
         self.reached = 0
         self.n_iter = 0
@@ -200,55 +249,101 @@ class Candidate:
     def descend(self, space: Space, level: Level, number: int) -> None:
         """Lower the criterion at one size, the ``number``-th."""
         objective = space.objective(self.kernel, level)
-        bounds = max(level.lowest, self.lowest_penalty(objective)), HIGHEST_WHILE_LEARNING
-        kernel, value = self._rescaled(objective, level.factors, bounds), np.inf
+        kernel, lowest = self._rescaled(objective, level), np.inf
 
         def value_and_gradient(free: Array) -> tuple[float, Array]:
-            nonlocal value
+            nonlocal lowest
             trial = kernel.with_theta(self.plan.ties.expand(free))
             if not space.allows(trial):
                 return np.inf, np.zeros_like(free)  # a learned offset that leaves some rows outside the domain
-            point = objective.evaluate(trial, self.log_alpha, gradient=True, bounds=bounds)
-            total, gradient = self._with_penalty(trial, point)
-            if total < value:
-                value = total
-                self.kernel, self.point, self.value, self.log_alpha = trial, point, total, point.log_alpha
-                self.objective, self.reached = objective, number
-            self._record(trial, point, total, gradient, objective, number)  # last: a callback may raise KeyboardInterrupt
-            return total, gradient
+            bounds = self._bounds(objective, level)
+            point = objective.evaluate(trial, self.log_alpha, gradient=level.max_iter > 0, bounds=bounds)
+            value, gradient = self._with_scale_penalty(trial, point)
+            if value < lowest:
+                lowest = value
+                self.kernel, self.point, self.value, self.log_alpha = trial, point, value, point.log_alpha
+                self.objective, self.reached, self._searched = objective, number, bounds
+                self.error = min(self.error, point.value)
+            self._record(trial, point, value, gradient, objective, number)  # last: a callback may raise KeyboardInterrupt
+            return value, gradient
 
         result = minimise(
             value_and_gradient,
             self.plan.ties.project(kernel.theta),
             bounds=(self._centre - FARTHEST, self._centre + FARTHEST),
             max_iter=level.max_iter,
-            tol=self.plan.tol,
+            tol=float(np.clip(1 / objective.size["n_rows"], *TOLERANCES)) if self.plan.tol is None else self.plan.tol,
             memory=self._memory,
         )
         self.n_iter += result.n_iter
         self.converged = result.converged
 
+    def select_columns(self) -> None:
+        """Take their scale from columns that do not need one: as many of the smallest as can go at once, then one by one.
+
+        A parameter without effect lowers the logarithm of an error over n rows by about 2/n, so as much may be lost for
+        each scale that goes.
+        """
+        ties, before = self.plan.ties, self.value
+        order = np.argsort(ties.project(self.kernel.theta)[: ties.n_groups], kind="stable")
+
+        def go(gone: Array) -> bool:
+            scales = np.asarray(self.kernel.scale)
+            kernel = self.kernel.replace(scale=np.where(np.isin(ties.groups, gone), NO_SCALE * scales.max(), scales))
+            point = self.objective.evaluate(kernel, self.log_alpha, gradient=False, bounds=self._searched)
+            value = point.value + self.plan.scale_penalty.value(np.asarray(kernel.scale))
+            may_go = value <= before * np.exp(2 * len(gone) / self.objective.size["n_rows"])
+            if may_go:
+                self.kernel, self.point, self.log_alpha, self.value = kernel, point, point.log_alpha, value
+            return bool(may_go)
+
+        together, too_many = 0, len(order)
+        while together + 1 < too_many:
+            tried = (together + too_many) // 2
+            together, too_many = (tried, too_many) if go(order[:tried]) else (together, tried)
+        gone = order[:together]
+        for group in order[together : together + TRIED_ALONE]:
+            if len(gone) + 1 < len(order) and go(np.append(gone, group)):
+                gone = np.append(gone, group)
+
     def lowest_penalty(self, objective: Objective) -> float:
         """The smallest penalty that stands for functions of a reasonable size, at the error reached so far."""
-        lowest = min(self.value, 1.0) / (LARGEST_VARIANCE * objective.size["n_rows"])
+        lowest = min(self.error, 1.0) / (LARGEST_VARIANCE * objective.size["n_rows"])
         return float(np.clip(lowest, LOWEST_PENALTY, HIGHEST_WHILE_LEARNING))
 
-    def _rescaled(self, objective: Objective, factors: tuple[float, ...], bounds: tuple[float, float]) -> Kernel:
+    def penalty_was_bounded(self) -> bool:
+        """Whether the penalty of the best kernel lies at an end of where it was searched."""
+        low, high = self._searched
+        alpha = np.exp(self.log_alpha)
+        return bool(np.any((alpha < 1.01 * low) | (alpha > 0.99 * high)))
+
+    def final_bounds(self, objective: Objective) -> tuple[float, float]:
+        """Where the penalty of the final regression is searched: nothing is learned from it, so it may be large."""
+        return self.lowest_penalty(objective), HIGHEST_PENALTY
+
+    def _bounds(self, objective: Objective, level: Level) -> tuple[float, float]:
+        """Where the penalty is searched while scales are learned."""
+        return max(level.lowest_penalty, self.lowest_penalty(objective)), HIGHEST_WHILE_LEARNING
+
+    def _rescaled(self, objective: Objective, level: Level) -> Kernel:
         """The kernel with the best multiple of its scales."""
-        kernels = [self.kernel.replace(scale=factor * np.asarray(self.kernel.scale)) for factor in factors]
+        kernels = [self.kernel.replace(scale=factor * np.asarray(self.kernel.scale)) for factor in level.factors]
         if len(kernels) == 1:
             return self.kernel
+        bounds = self._bounds(objective, level)
         points = [objective.evaluate(kernel, self.log_alpha, gradient=False, bounds=bounds) for kernel in kernels]
         best = int(np.argmin([point.value for point in points]))
         self.log_alpha = points[best].log_alpha
         return kernels[best]
 
-    def _with_penalty(self, kernel: Kernel, point: Point) -> tuple[float, Array]:
-        """Criterion and penalty on the scales together, and their gradient in the free parameters."""
-        scales = np.asarray(kernel.scale)
-        parameters = dict(point.gradient)
-        parameters["scale"] = parameters["scale"] + self.plan.penalty.gradient(scales)
-        return point.value + self.plan.penalty.value(scales), self.plan.ties.reduce(kernel.unconstrain(parameters))
+    def _with_scale_penalty(self, kernel: Kernel, point: Point) -> tuple[float, Array]:
+        """Criterion and penalty on the scales together, and their gradient in the free parameters (zeros if not known)."""
+        scales, penalty = np.asarray(kernel.scale), self.plan.scale_penalty
+        value = point.value + penalty.value(scales)
+        if not point.gradient:
+            return value, np.zeros_like(self._centre)
+        parameters = {**point.gradient, "scale": point.gradient["scale"] + penalty.gradient(scales)}
+        return value, self.plan.ties.reduce(kernel.unconstrain(parameters))
 
     def _record(
         self, kernel: Kernel, point: Point, value: float, gradient: Array, objective: Objective, number: int
@@ -259,7 +354,7 @@ class Candidate:
                 **objective.size,
                 "level": number,
                 "criterion": value,
-                "gradient_norm": float(np.linalg.norm(gradient)),
+                "gradient_norm": float(np.linalg.norm(gradient)) if point.gradient else None,
                 "alpha": np.exp(point.log_alpha).tolist(),
             }
         )
@@ -271,9 +366,9 @@ def _starts(family: Kernel, space: Space, plan: Plan) -> list[Kernel]:
         return [family.replace(scale=family.scales(space.n_columns))]
     median = median_scale(family, space.sample())
     kernels = [family.replace(scale=np.full(space.n_columns, factor * median)) for factor in START_FACTORS]
-    scout = space.scout(kernels[0])
+    scout = space.scout(kernels[0], plan.levels[0])
     values = [
-        scout.evaluate(kernel, None, gradient=False, bounds=(plan.levels[0].lowest, HIGHEST_PENALTY)).value
+        scout.evaluate(kernel, None, gradient=False, bounds=(plan.levels[0].lowest_penalty, HIGHEST_PENALTY)).value
         for kernel in kernels
     ]
     order = np.argsort(values, kind="stable").tolist()

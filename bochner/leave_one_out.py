@@ -19,10 +19,12 @@ import numpy as np
 from scipy import linalg
 
 from bochner.arrays import Array, dense
-from bochner.criteria import Evaluation, Folds, HeldOut, Rows, Span, fit_ridge, span_of
+from bochner.criteria import Evaluation, fit_ridge
 from bochner.engines import forward, pull_back
 from bochner.features import FeatureGradient, FeatureMap
+from bochner.folds import Folds, HeldOut, Rows
 from bochner.solvers.penalty_search import PENALTIES, PenaltySearch
+from bochner.span import Span, few_rows
 from bochner.statistics import Moments
 
 
@@ -44,13 +46,13 @@ class LeaveOneOutError:
     ) -> Evaluation:
         """The criterion of a map, its penalty chosen: near ``log_alpha``, or anywhere in ``bounds``."""
         features = dense(forward(feature_map, self.rows.X))
-        basis = span_of(features)
+        basis = Span.of(features) if few_rows(*features.shape) else None
         features = features if basis is None else basis.coordinates
         ridge = LeaveOneOutRidge(features, self.rows)
         best = ridge.best(log_alpha, bounds=bounds) if self.penalty is None else ridge.at(float(np.log(self.penalty)))
-        slope = self._gradient(feature_map, ridge.gradient(best), basis) if gradient else None
+        pulled_back = self._gradient(feature_map, ridge.gradient(best), basis) if gradient else None
         totals = Moments.of(features, self.rows.targets, self.rows.weights)
-        return Evaluation(best.value, best.log_alpha, slope, totals, {}, basis)
+        return Evaluation(best.value, best.log_alpha, pulled_back, totals, {}, basis)
 
     def fit(self, feature_map: FeatureMap, evaluation: Evaluation) -> tuple[Array, Array]:
         """Coefficients (d, c) and intercept (c,) of all rows, with the penalty of an evaluation."""
@@ -58,14 +60,14 @@ class LeaveOneOutError:
 
     def held_out(self, feature_map: FeatureMap, evaluation: Evaluation) -> HeldOut:
         """Every row with its prediction by the regression that has not seen it."""
-        features = dense(forward(feature_map, self.rows.X))
-        features = features if evaluation.basis is None else evaluation.basis.coordinates
+        basis = evaluation.basis
+        features = dense(forward(feature_map, self.rows.X)) if basis is None else basis.coordinates
         solution = LeaveOneOutRidge(features, self.rows).at(evaluation.log_alpha)
         return HeldOut(self.rows, self.rows.targets - solution.left_out)
 
-    def _gradient(self, feature_map: FeatureMap, slope: Array, basis: Span | None) -> FeatureGradient:
+    def _gradient(self, feature_map: FeatureMap, gradient: Array, basis: Span | None) -> FeatureGradient:
         def of_block(block: slice, _features: Array) -> Array:
-            return slope[block] if basis is None else basis.spread(slope[block])
+            return gradient[block] if basis is None else basis.expand_gradient(gradient[block])
 
         return pull_back(feature_map, self.rows.X, of_block)
 
@@ -76,7 +78,6 @@ class LeaveOneOutSolution:
 
     value: float
     slope: float
-    curvature: None
     log_alpha: float
     inverse: Array
     """(l + W alpha)^-1: (d,)."""
@@ -89,6 +90,7 @@ class LeaveOneOutSolution:
     """g: (n, c)."""
     leverage_slope: Array
     """q: (n,)."""
+    curvature: None = None
 
 
 class LeaveOneOutRidge(PenaltySearch):
@@ -123,7 +125,7 @@ class LeaveOneOutRidge(PenaltySearch):
             q * self.weights * (self.squares @ steps)
         )
         value = 0.5 * float(np.sum(scale[:, None] * left_out**2))
-        return LeaveOneOutSolution(value, float(slope), None, log_alpha, inverse, coef, residual, left_out, g, q)
+        return LeaveOneOutSolution(value, float(slope), log_alpha, inverse, coef, residual, left_out, g, q)
 
     def gradient(self, solution: LeaveOneOutSolution) -> Array:
         """Gradient of the error in the features: (n, d)."""

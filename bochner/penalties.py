@@ -14,8 +14,9 @@ from bochner.arrays import Array
 class ScalePenalty(Protocol):
     """r(s) for scales s (m,) in units of the standardised columns."""
 
-    negligible: ClassVar[float]
-    """Scales below this part of the largest one count as zero."""
+    @property
+    def selects(self) -> bool:
+        """Whether columns that are not needed are to lose their scale altogether."""
 
     def value(self, scales: Array) -> float:
         """The penalty."""
@@ -28,7 +29,7 @@ class ScalePenalty(Protocol):
 class NoScalePenalty:
     """r(s) = 0."""
 
-    negligible: ClassVar[float] = 0.0
+    selects: ClassVar[bool] = False
 
     strength: float = 0.0
 
@@ -43,7 +44,7 @@ class NoScalePenalty:
 class SquaredScalePenalty:
     """r(s) = strength sum_i s_i^2: smoother kernels (the paper's regulariser)."""
 
-    negligible: ClassVar[float] = 0.0
+    selects: ClassVar[bool] = False
 
     strength: float = 1e-3
 
@@ -58,9 +59,11 @@ class SquaredScalePenalty:
 class SparseScalePenalty:
     """r(s) = strength sum_i s_i: drives the scales of useless columns to zero."""
 
-    negligible: ClassVar[float] = 1e-3
-
     strength: float = 1e-3
+
+    @property
+    def selects(self) -> bool:
+        return self.strength > 0
 
     def value(self, scales: Array) -> float:
         return self.strength * float(scales.sum())

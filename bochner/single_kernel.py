@@ -14,19 +14,19 @@ from typing import Any, cast
 import numpy as np
 
 from bochner.arrays import Array, dense
-from bochner.criteria import Criterion, Folds, HeldOut, HeldOutError, Rows
-from bochner.descent import HIGHEST_WHILE_LEARNING, Descent, Level, Plan, Point, descend
+from bochner.criteria import Criterion, HeldOutError
+from bochner.descent import Descent, Level, Plan, Point, choose_ties, descend
 from bochner.features import FeatureChoices, FeatureMap, build_map
+from bochner.folds import Folds, HeldOut, Rows
 from bochner.kernels import Kernel
-from bochner.penalties import ScalePenalty
-from bochner.solvers.penalty_search import HIGHEST_PENALTY
+from bochner.kernels.ties import SharedScales
 
 SAMPLE_ROWS = 128
 SCOUT_FEATURES, SCOUT_ROWS = 256, 2000
+TIE_ROWS, TIE_STEPS = 6000, 12
+"""Most rows, and most steps of each descent, by which it is chosen whether columns share a scale."""
 LOWEST_OF_FEW = 1e-6
 """Smallest penalty at few features: with less, kernels so wide that they are near polynomials win, and lead astray."""
-NO_SCALE = 1e-12
-"""Scale of a column that does not count, relative to the largest: no cosine feels it."""
 LOWEST_IN_FLOAT32 = 1e-6
 """Smallest penalty that sums of float32 products can carry: their relative error is about 1e-7."""
 
@@ -46,40 +46,44 @@ class LearnedKernel:
 
 
 def default_levels(n_rows: int, n_features: int, n_columns: int) -> tuple[Level, ...]:
-    """Small to large: families are tried at 128 and 256 features, compared at 1000, and the best one goes on from there.
+    """Small to large: families are tried at 128 and 256 features, compared at 1000, and the best go on from there.
 
-    Rows grow with the features, and there are at least 200 for each column.
+    Rows grow with the features, and there are at least 200 for each column, since fewer cannot tell the columns apart. From
+    4000 features on the fit itself takes so long that there is time for more steps, and for two families up to 2000.
 
     A level is left out where full size costs less than four times as much; cost is rows x features x the fewer of the two.
     The last steps have all features, and as many rows as they can afford; all 40 are taken there where no smaller level is
     left. The regression itself is always fitted on all rows.
     """
-    whole = _cost(n_rows, n_features)
-    wide = n_features >= 4_000  # which leaves time to look longer at smaller sizes
-    few, more = max(2_000, 200 * n_columns), max(6_000, 200 * n_columns)  # rows that can tell the columns apart
-    ladder = [
-        Level(256, more, int(np.clip(n_columns, 12 if wide else 8, 40)), keep=3, lowest=LOWEST_OF_FEW),
-        Level(
-            1_000,
-            max(more, 6_000) if wide else max(few, 4_000),
-            0,
-            keep=3 if wide else 1,
-            factors=(1.0, 1.6),
-            most_validated=2,
-        ),
-        Level(1_000, max(more, 12_000), 10 if wide else 2, keep=2 if wide else 1, most_validated=None if wide else 2),
-        Level(2_000, 24_000, 5, most_validated=2),
+    whole, wide = _cost(n_rows, n_features), n_features >= 4_000
+    few, some, many = (max(rows, 200 * n_columns) for rows in (2_000, 6_000, 12_000))
+    first = Level(128, few, 8, keep=3, lowest_penalty=LOWEST_OF_FEW)
+    steps = int(np.clip(n_columns, 12 if wide else 8, 40))  # the more columns, the more there is to learn
+    second = Level(256, some, steps, keep=3, lowest_penalty=LOWEST_OF_FEW)
+    ladder = [first, second] if few < some else [second]
+    if wide:
+        ladder += [
+            Level(1_000, some, 0, keep=3, factors=(1.0, 1.6), most_validated=2),
+            Level(1_000, many, 10, keep=2),
+        ]
+    else:
+        ladder += [
+            Level(1_000, max(few, 4_000), 0, keep=1, factors=(1.0, 1.6), most_validated=2),
+            Level(1_000, many, 2, most_validated=2),
+        ]
+    ladder.append(Level(2_000, 24_000, 5, most_validated=2))
+    small = [
+        level
+        for level in ladder
+        if level.n_features < n_features and 4 * _cost(min(level.n_rows, n_rows), level.n_features) <= whole
     ]
-    if few < more:
-        ladder.insert(0, Level(128, few, 8, keep=3, lowest=LOWEST_OF_FEW))
-    small = [level for level in ladder if 4 * _cost(min(level.n_rows, n_rows), level.n_features) <= whole]
-    small = [level for level in small if level.n_features < n_features]
     if not small:
         return (Level(n_features, n_rows, 40),)
-    steps = 10 if whole < 5e9 else 5 if whole < 5e10 else 5 if wide else 1
-    few_parts = 2 if n_features >= 2_000 and n_rows > 5_000 else None
-    rows = n_rows if whole < 5e10 else min(n_rows, 16_000 if wide else 12_000)
-    return (*small, Level(n_features, rows, steps, most_validated=few_parts))
+    two_parts = 2 if n_features >= 2_000 and n_rows > 5_000 else None
+    if whole < 5e10:
+        return (*small, Level(n_features, n_rows, 10 if whole < 5e9 else 5, most_validated=two_parts))
+    rows, last_steps = (16_000, 5) if wide else (12_000, 1)
+    return (*small, Level(n_features, min(n_rows, rows), last_steps, most_validated=two_parts))
 
 
 def _cost(n_rows: int, n_features: int) -> float:
@@ -93,25 +97,27 @@ def learn_kernel(
     *,
     criterion: Callable[[Folds], Criterion] = HeldOutError,
     choices: FeatureChoices | None = None,
+    other_ties: SharedScales | None = None,
 ) -> LearnedKernel:
-    """Learn a kernel's parameters on ``folds`` of rows and fit the final regression on all of them.
+    """Learn a kernel's parameters on ``folds`` of rows and fit the final regression on all rows to fit.
 
-    ``criterion`` makes the held-out error from folds, ``choices`` says how features are drawn.
+    ``criterion`` makes the held-out error from folds, ``choices`` says how features are drawn, ``other_ties`` which columns
+    may share a scale instead of those that the plan names.
     """
+    if other_ties is not None:
+        plan = replace(plan, ties=_choose_ties(folds, plan, choices or FeatureChoices(), rng, other_ties))
     space = FeatureSpace(folds, criterion, choices or FeatureChoices(), rng)
     descent = descend(space, plan)
     best = descent.best
-    kernel, point = without_negligible(best.kernel, plan.penalty), best.point
+    kernel, point = best.kernel, best.point
     objective = cast(FeatureObjective, best.objective)
     whole = best.reached == len(plan.levels)
     if not whole:  # interrupted on the way
         objective = space.objective(kernel, plan.levels[-1])
     if not objective.sees(folds):
         objective = FeatureObjective(objective.feature_map, criterion, folds)
-    at_the_cap = np.any(np.exp(point.log_alpha) > 0.99 * HIGHEST_WHILE_LEARNING)
-    if at_the_cap or objective is not best.objective or kernel is not best.kernel:
-        bounds = best.lowest_penalty(objective), HIGHEST_PENALTY
-        point = objective.evaluate(kernel, point.log_alpha, gradient=False, bounds=bounds)
+    if best.penalty_was_bounded() or objective is not best.objective:
+        point = objective.evaluate(kernel, point.log_alpha, gradient=False, bounds=best.final_bounds(objective))
     feature_map = objective.feature_map.with_kernel(kernel)
     coef, intercept = objective.criterion.fit(feature_map, point.evaluation)
     return LearnedKernel(
@@ -126,11 +132,19 @@ def learn_kernel(
     )
 
 
-def without_negligible(kernel: Kernel, penalty: ScalePenalty) -> Kernel:
-    """The kernel with the scales that a sparse penalty has made negligible at practically zero."""
-    scales = np.asarray(kernel.scale)
-    negligible = scales < penalty.negligible * scales.max()
-    return kernel.replace(scale=np.where(negligible, NO_SCALE * scales.max(), scales)) if negligible.any() else kernel
+def _choose_ties(
+    folds: Folds, plan: Plan, choices: FeatureChoices, rng: np.random.Generator, other: SharedScales
+) -> SharedScales:
+    """The plan's ties, or the others, by small features of few rows; all trials have the same base points."""
+    size = min(SCOUT_FEATURES, plan.levels[-1].n_features)
+    level = Level(size, TIE_ROWS, TIE_STEPS, lowest_penalty=LOWEST_OF_FEW)
+    seed = int(rng.integers(2**31))
+
+    def space_of(folds: Folds) -> FeatureSpace:
+        return FeatureSpace(folds, HeldOutError, choices, np.random.default_rng(seed))
+
+    rows = Rows.stack(folds.head(TIE_ROWS).to_fit)
+    return choose_ties((plan.ties, other), rows, replace(plan, levels=(level,)), space_of)
 
 
 class FeatureSpace:
@@ -157,16 +171,17 @@ class FeatureSpace:
         if kernel.geometry != "additive":  # whose number of features is given by its columns
             choices = replace(choices, n_features=level.n_features)
         feature_map = build_map(kernel, self.n_columns, choices, self.rng)
-        return FeatureObjective(feature_map, self.criterion, self.folds.head(level.n_rows, level.most_validated))
+        criterion = HeldOutError if level.squared else self.criterion
+        return FeatureObjective(feature_map, criterion, self.folds.head(level.n_rows, level.most_validated))
 
-    def scout(self, kernel: Kernel) -> FeatureObjective:
-        return self.objective(kernel, Level(SCOUT_FEATURES, SCOUT_ROWS, 0))
+    def scout(self, kernel: Kernel, first: Level) -> FeatureObjective:
+        return self.objective(kernel, replace(first, n_features=SCOUT_FEATURES, n_rows=SCOUT_ROWS, max_iter=0))
 
     def allows(self, kernel: Kernel) -> bool:
-        return kernel.contains(self._lowest)
+        return kernel.contains(self._smallest_value)
 
     @cached_property
-    def _lowest(self) -> float:
+    def _smallest_value(self) -> float:
         return min(float(part.X.min()) for part in self.folds.parts)
 
 

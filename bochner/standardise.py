@@ -7,12 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from bochner.arrays import Array, fetch64, place
+from bochner.arrays import Array, dense, fetch64, place
 
 
 @dataclass(frozen=True)
 class Standardiser:
-    """x -> (x - centre) / spread, column by column; sparse rows are not centred, so that they stay sparse."""
+    """x -> (x - centre) / spread, column by column.
+
+    That of sparse rows has a centre of zero, so that they stay sparse; with another centre, sparse rows become dense.
+    """
 
     centre: Array
     spread: Array
@@ -43,8 +46,9 @@ class Standardiser:
         return cls(np.zeros(n_columns), np.ones(n_columns))
 
     def __call__(self, X: Array) -> Array:
-        if sparse.issparse(X):
+        if sparse.issparse(X) and not self.centre.any():
             return (X @ sparse.diags_array((1 / self.spread).astype(X.dtype))).tocsr()
+        X = dense(X)
         return (X - place(self.centre, like=X)) / place(self.spread, like=X)
 
     def undo(self, X: Array) -> Array:

@@ -1,6 +1,7 @@
 """The parts of benchmarks/uci.py that need no data: files of results, the plan of a run, the grid, tables and figure."""
 
 import argparse
+import gzip
 import json
 import sys
 from pathlib import Path
@@ -151,9 +152,37 @@ def test_grid_chooses_and_predicts_as_a_plain_search_does(rng, n_components):
     np.testing.assert_allclose(model.predict(X), search.predict(X), rtol=1e-6)
 
 
+def test_the_folder_of_data_is_the_one_named_then_that_of_the_environment_then_the_one_beside(tmp_path, monkeypatch):
+    monkeypatch.setattr(uci_data, "BESIDE", tmp_path)
+    monkeypatch.setenv(uci_data.VARIABLE, "variable")
+    assert uci_data.data_folder(Path("named")) == Path("named")
+    assert uci_data.data_folder() == Path("variable")
+    monkeypatch.delenv(uci_data.VARIABLE)
+    assert uci_data.data_folder() == tmp_path
+    monkeypatch.setattr(uci_data, "BESIDE", tmp_path / "absent")
+    with pytest.raises(FileNotFoundError, match=r"--data DIR.*BOCHNER_DATA(.|\n)*uci/NAME\.data\.csv\.gz"):
+        uci_data.data_folder()
+
+
 def test_absent_data_are_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="--data"):
+    with pytest.raises(FileNotFoundError, match=r"no data sets in .*--data DIR"):
         uci_data.find_sets(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"no file .*some\.data\.csv\.gz.*--data DIR"):
+        uci_data.regression_split(tmp_path, "some", 0)
+
+
+def test_a_split_holds_the_rows_that_its_mask_says(tmp_path):
+    (tmp_path / "uci").mkdir()
+    for part, text in (("data", "1,10\n3,30\n5,50\n"), ("test_mask", "0,1\n0,0\n1,0\n")):
+        with gzip.open(tmp_path / "uci" / f"some.{part}.csv.gz", "wt", encoding="utf-8") as file:
+            file.write(text)
+    split = uci_data.regression_split(tmp_path, "some", 0)
+    np.testing.assert_allclose(split.X, [[-1], [1]])
+    np.testing.assert_allclose(split.y, [-1, 1])
+    np.testing.assert_allclose(split.X_test, [[3]])
+    np.testing.assert_allclose(split.y_test, [3])
+    with pytest.raises(ValueError, match="splits 0 to 1, not 2"):
+        uci_data.regression_split(tmp_path, "some", 2)
 
 
 def test_constant_columns_become_zero():

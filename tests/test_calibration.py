@@ -80,8 +80,9 @@ def test_separable_decisions(n_classes):
 def test_useless_decisions_give_the_shares_of_the_classes():
     labels = np.repeat([0, 1, 2], [10, 30, 60])
     found = SoftmaxCalibration.fit(np.zeros((100, 3)), labels, np.ones(100))
-    # The uniform row of weight one is a third of a row in each class; the optimiser stops at a gradient of 1e-5 or less.
-    np.testing.assert_allclose(found(np.zeros((1, 3)))[0], (np.array([10, 30, 60]) + 1 / 3) / 101, rtol=0, atol=1e-3)
+    # A label counts as 1 - 1/102 of its class and 1/204 of each other; the optimiser stops at a gradient below 1e-5.
+    shares = np.array([0.1, 0.3, 0.6])
+    np.testing.assert_allclose(found(np.zeros((1, 3)))[0], shares * (101 / 102 - 1 / 204) + 1 / 204, rtol=0, atol=1e-3)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 7])

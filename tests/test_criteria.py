@@ -6,8 +6,9 @@ import torch
 from scipy import sparse
 from sklearn.linear_model import Ridge
 
-from bochner.criteria import FoldedRidge, Folds, HeldOutError, Rows
+from bochner.criteria import FoldedRidge, HeldOutError
 from bochner.engines import forward, passes
+from bochner.folds import Folds, Rows
 from bochner.kernels import Gaussian
 from bochner.solvers.penalty_search import HIGHEST_PENALTY, LOWEST_PENALTY
 from tests.cases import BUILT_IN, each, numerical_gradient, relative_error, rows, small_map, with_scales

@@ -10,12 +10,12 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "bochner"
 LAYERS = (
     ("arrays", "blas"),
-    ("kernels", "sampling", "losses", "penalties", "statistics", "standardise", "calibration", "rows"),
+    ("kernels", "sampling", "losses", "penalties", "statistics", "standardise", "calibration", "folds", "rows"),
     ("features", "solvers"),
-    ("engines", "descent"),
+    ("engines", "descent", "span"),
     ("progress",),
     ("criteria",),
-    ("leave_one_out", "log_loss"),
+    ("leave_one_out", "held_out_loss", "uncertainty"),
     ("single_kernel", "multiple_kernel"),
     ("estimators",),
     ("exact",),

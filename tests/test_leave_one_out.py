@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from bochner.criteria import Folds, Rows
 from bochner.engines import forward
 from bochner.features import FeatureChoices, build_map
+from bochner.folds import Folds, Rows
 from bochner.kernels import Gaussian
 from bochner.leave_one_out import LeaveOneOutError, LeaveOneOutRidge
 from tests.cases import ALL, each, rows, small_map, with_scales

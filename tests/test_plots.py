@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.datasets import load_wine
+from sklearn.linear_model import Ridge
 
 from bochner import KernelClassifier, KernelRegressor
 from bochner.exact import KernelRidgeGD
@@ -52,6 +53,14 @@ def texts(ax):
     return [text.get_text() for text in ax.texts]
 
 
+def bars_of(ax):
+    return [collection for collection in ax.collections if isinstance(collection, mpl.collections.LineCollection)]
+
+
+def dots_of(ax):
+    return [collection.get_offsets() for collection in ax.collections if collection not in bars_of(ax)]
+
+
 # -- relevance ------------------------------------------------------------------------------------------------------------
 
 
@@ -90,7 +99,7 @@ def test_history_tells_families_and_levels_apart(rows, ax):
     assert sorted(labels) == sorted({record["kernel"] for record in model.history_}) == sorted(model.families_)
     named = [line for line in ax.get_lines() if line.get_label() in labels]
     assert len({line.get_color() for line in named}) == len(labels) == 3
-    sizes = list(dict.fromkeys(f"{r['n_features']} features, {r['n_rows']} rows" for r in model.history_))
+    sizes = list(dict.fromkeys(f"{r['n_features']} features\n{r['n_rows']} rows" for r in model.history_))
     assert texts(ax) == sizes
     starts = [line.get_xdata()[0] for line in ax.get_lines() if line.get_linestyle() == ":"]
     levels = sorted({record["level"] for record in model.history_})
@@ -126,6 +135,19 @@ def test_calibration_of_two_classes(ax):
     np.testing.assert_allclose(heights[[0, 4, 9]] / heights.max(), [0.5, 1.0, 0.25])
     assert heights.sum() == pytest.approx(1.75 * heights.max())
     assert ax.get_xlabel() == "probability of yes"
+    (bars,) = bars_of(ax)
+    ends = np.array([segment[:, 1] for segment in bars.get_segments()])
+    chance = np.sqrt([0.05 * 0.95 / 10, 0.45 * 0.55 / 20, 0])
+    np.testing.assert_allclose(ends, np.array([[0.2], [0.45], [1.0]]) + np.outer(chance, [-1, 1]))
+
+
+def test_calibration_bars_and_numbers_do_not_meet(ax):
+    p = np.array([0.35, 0.35, 0.95])
+    plot_calibration(Oracle(np.stack([1 - p, p], axis=1), [0, 1]), np.zeros((3, 1)), [0, 0, 1], ax)
+    (bars,) = bars_of(ax)
+    ends = np.array([segment[:, 1] for segment in bars.get_segments()])
+    np.testing.assert_allclose(ends, [[0, np.sqrt(0.35 * 0.65 / 2)], [1 - np.sqrt(0.95 * 0.05), 1]])
+    assert all(text.get_position()[1] < 0 and text.get_va() == "top" for text in ax.texts)
 
 
 def test_calibration_of_three_classes_is_that_of_the_predicted_one(ax):
@@ -147,14 +169,6 @@ def test_calibration_counts_every_row_of_a_fitted_classifier(ax):
 # -- predictions ----------------------------------------------------------------------------------------------------------
 
 
-def bars_of(ax):
-    return [collection for collection in ax.collections if isinstance(collection, mpl.collections.LineCollection)]
-
-
-def dots_of(ax):
-    return [collection.get_offsets() for collection in ax.collections if collection not in bars_of(ax)]
-
-
 def test_predictions_with_bars_of_two_deviations(regressor, rows, ax):
     X, y = rows
     plot_predictions(regressor, X, y, ax)
@@ -173,6 +187,21 @@ def test_predictions_without_deviations_have_no_bars(rows, ax):
     plot_predictions(model, X, y, ax)
     assert not bars_of(ax)
     assert len(dots_of(ax)[0]) == len(y)
+
+
+def test_predictions_of_another_library_have_no_bars(rows, ax):
+    X, y = rows
+    model = Ridge().fit(X, y)
+    plot_predictions(model, X, y, ax)
+    assert not bars_of(ax)
+    np.testing.assert_allclose(dots_of(ax)[0], np.stack([y, model.predict(X)], axis=1))
+
+
+def test_predictions_of_a_classifier_are_refused(rows, ax):
+    X, y = rows
+    model = KernelClassifier("gaussian", n_features=64, random_state=0).fit(X, y > 0)
+    with pytest.raises(ValueError, match="KernelClassifier has classes: use plot_calibration"):
+        plot_predictions(model, X, y > 0, ax)
 
 
 def test_predictions_of_two_targets_have_two_colours(rows, ax):
@@ -202,7 +231,9 @@ def test_predictions_of_another_shape_are_refused(regressor, rows, ax):
 
 @pytest.mark.parametrize("plot", [plot_relevance, plot_history])
 def test_a_model_that_is_not_fitted_is_refused(plot):
-    with pytest.raises(ValueError, match=r"KernelRegressor has no .*after fit"):
+    with pytest.raises(
+        ValueError, match=r"KernelRegressor has no .*KernelRegressor, KernelClassifier or KernelRidgeGD after fit"
+    ):
         plot(KernelRegressor())
 
 

@@ -1,15 +1,20 @@
 """learn_kernel: sizes, records, and a regression that is the best one on the features it has learned."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from bochner.criteria import Folds, HeldOutError, Rows
+from bochner.criteria import HeldOutError
 from bochner.descent import FARTHEST, Level, Plan
 from bochner.engines import forward
 from bochner.features import FeatureChoices
+from bochner.folds import Folds, Rows
+from bochner.held_out_loss import HeldOutLoss
 from bochner.kernels import KERNELS, Cauchy, Gaussian, Matern
 from bochner.kernels.ties import SharedScales
+from bochner.losses import LOSSES
 from bochner.penalties import SCALE_PENALTIES
 from bochner.single_kernel import default_levels, learn_kernel
 from tests.cases import BUILT_IN, each, rows
@@ -130,7 +135,7 @@ def test_groups_share_a_scale(groups):
 def test_scale_penalty_lowers_the_scales(name):
     X, targets = sine()
     free, bound = (
-        learn(folds_of(X, targets), plan_of(penalty=SCALE_PENALTIES[n](10.0))).feature_map.kernel.scale
+        learn(folds_of(X, targets), plan_of(scale_penalty=SCALE_PENALTIES[n](10.0))).feature_map.kernel.scale
         for n in ("none", name)
     )
     if name == "none":
@@ -211,3 +216,54 @@ def test_default_levels(n_rows, n_features):
     assert levels[-1].max_iter >= 1
     steps = [default_levels(n, n_features, 10)[-1].max_iter for n in (1000, 10**6, 10**8)]
     assert steps == sorted(steps, reverse=True)
+
+
+def noiseless(n=80):
+    X = np.random.default_rng(0).uniform(-1, 1, (n, 3))
+    return X, np.sin(X[:, :1]) * X[:, 1:2]
+
+
+def test_the_lowest_penalty_falls_with_the_error():
+    """Its bound is J / (1000 n) at the error J reached so far, not at the one that the level began with."""
+    X, targets = noiseless()
+    levels = (Level(64, 80, 30),)
+    learned = learn(folds_of(X, targets / targets.std()), plan_of(Gaussian(scale=1.0), levels=levels, tol=1e-4))
+    assert learned.alpha < 0.1 / (1000 * 80)
+    assert learned.alpha >= 0.99 * learned.descent.best.error / (1000 * 80)
+
+
+def test_the_scale_penalty_does_not_raise_the_lowest_penalty():
+    X, targets = noiseless()
+    levels = (Level(64, 80, 30),)
+    plan = plan_of(Gaussian(scale=1.0), levels=levels, scale_penalty=SCALE_PENALTIES["squared"](0.01), tol=1e-4)
+    learned = learn(folds_of(X, targets / targets.std()), plan)
+    assert learned.descent.best.value > 2 * learned.descent.best.error
+    assert learned.alpha < learned.descent.best.value / (1000 * 80)
+
+
+def test_levels_without_steps_take_no_gradient():
+    X, targets = sine()
+    learned = learn(folds_of(X, targets), plan_of(Gaussian(scale=1.0), levels=(Level(16, 60, 0), Level(16, 60, 1))))
+    norms = [record["gradient_norm"] for record in learned.descent.history]
+    assert norms[0] is None
+    assert norms[-1] > 0
+
+
+def test_levels_by_the_squared_error_and_the_last_by_the_loss():
+    X, targets = sine()
+    labels = np.sign(targets)
+    levels = (Level(16, 60, 3, squared=True), Level(16, 60, 2))
+    criterion = partial(HeldOutLoss, loss=LOSSES["logistic"])
+    learned = learn(folds_of(X, labels), plan_of(Gaussian(scale=1.0), levels=levels), criterion=criterion)
+    folds = folds_of(X, labels)
+    first = learned.descent.history[0]["criterion"]
+    assert learned.value == pytest.approx(criterion(folds).evaluate(learned.feature_map, gradient=False).value, rel=1e-3)
+    assert first != pytest.approx(learned.value, rel=0.1)
+
+
+def test_ties_that_predict_unseen_rows_best():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((120, 40))
+    targets = np.tanh(X.sum(axis=1, keepdims=True) / 8) + 0.2 * rng.standard_normal((120, 1))
+    learned = learn(folds_of(X, targets), plan_of(Gaussian(), m=40), other_ties=SharedScales(np.zeros(40, dtype=int)))
+    assert np.ptp(learned.feature_map.kernel.scale) == 0

@@ -69,6 +69,19 @@ def test_sparse_rows_are_not_centred(container, weights, rng):
     np.testing.assert_allclose(standardised.toarray() * standardiser.spread, X, rtol=4 * EPS)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("container", [sparse.csr_array, sparse.csr_matrix])
+def test_sparse_rows_are_centred_where_the_fitted_ones_were(container, dtype, weights, rng):
+    X = rng.uniform(0, 1, (50, 3)).astype(dtype)
+    X[X < 0.5] = 0
+    standardiser = Standardiser.of(X, weights)
+    standardised = standardiser(container(X))
+    assert isinstance(standardised, np.ndarray)
+    assert standardised.dtype == dtype
+    np.testing.assert_array_equal(standardised, standardiser(X))
+    assert sparse.issparse(Standardiser.identity(3)(container(X)))
+
+
 def test_dtype_is_kept(rng, weights):
     X = rng.standard_normal((50, 3)).astype(np.float32)
     standardiser = Standardiser.of(X, weights)

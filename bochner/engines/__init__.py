@@ -1,5 +1,5 @@
 """Engines: the only loops over blocks of rows."""
 
-from bochner.engines.passes import adjoint, forward, moments, predict, pull_back, spread
+from bochner.engines.passes import adjoint, forward, moments, predict, pull_back, quadratic_form
 
-__all__ = ["adjoint", "forward", "moments", "predict", "pull_back", "spread"]
+__all__ = ["adjoint", "forward", "moments", "predict", "pull_back", "quadratic_form"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
@@ -11,19 +12,28 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, _check_y, check_consistent_length
+from sklearn.utils.validation import _check_y, check_consistent_length
 
 from bochner.arrays import Array
 from bochner.calibration import SoftmaxCalibration
-from bochner.criteria import Criterion, Folds
+from bochner.criteria import Criterion
+from bochner.descent import Level
 from bochner.estimators.machine import KernelMachine
-from bochner.log_loss import HeldOutLoss
+from bochner.estimators.validation import all_or_nothing, check_option, check_weights, refuse_missing_targets
+from bochner.folds import Folds
+from bochner.held_out_loss import HeldOutLoss
+from bochner.kernels import Kernel
 from bochner.losses import LOSSES
 from bochner.standardise import Standardiser
 
+LOSS_STEPS = 3
+"""Steps by a loss without closed form, at full size, after a descent by the squared error."""
 
-def _squared(estimator: Any) -> bool:
-    return bool(estimator.loss == "squared")
+
+def _has_normal_equations(estimator: Any) -> bool:
+    if estimator.loss != "squared":
+        raise AttributeError(f"partial_fit needs loss='squared', and loss is {estimator.loss!r}.")
+    return True
 
 
 class KernelClassifier(ClassifierMixin, KernelMachine):
@@ -66,11 +76,11 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
     def __init__(
         self,
-        kernel: Any = "auto",
+        kernel: str | Kernel = "auto",
         *,
         loss: str = "squared",
         n_features: int | None = None,
-        scale: Any = "per-column",
+        scale: Any = "auto",
         alpha: float | str | None = None,
         criterion: str = "auto",
         validation: Any = None,
@@ -82,40 +92,40 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         class_weight: Any = None,
         keep_moments: bool = True,
         warm_start: bool = False,
-        tol: float = 1e-4,
+        tol: float | None = None,
         random_state: Any = None,
         verbose: int = 0,
         callback: Any = None,
     ) -> None:
-        super().__init__(
-            kernel,
-            n_features=n_features,
-            scale=scale,
-            alpha=alpha,
-            criterion=criterion,
-            validation=validation,
-            scale_penalty=scale_penalty,
-            scale_penalty_strength=scale_penalty_strength,
-            schedule=schedule,
-            standardize=standardize,
-            sampling=sampling,
-            keep_moments=keep_moments,
-            warm_start=warm_start,
-            tol=tol,
-            random_state=random_state,
-            verbose=verbose,
-            callback=callback,
-        )
+        self.kernel = kernel
         self.loss = loss
+        self.n_features = n_features
+        self.scale = scale
+        self.alpha = alpha
+        self.criterion = criterion
+        self.validation = validation
+        self.scale_penalty = scale_penalty
+        self.scale_penalty_strength = scale_penalty_strength
+        self.schedule = schedule
+        self.standardize = standardize
+        self.sampling = sampling
         self.class_weight = class_weight
+        self.keep_moments = keep_moments
+        self.warm_start = warm_start
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from rows X (n, m) and labels y (n,), with weights (n,) if given."""
         X, weights = self._check_fit_rows(X, sample_weight)
         self.classes_, labels = np.unique(self._check_labels(X, y), return_inverse=True)
         return self._fit_labels(X, y, labels, weights)
 
-    @available_if(_squared)
+    @available_if(_has_normal_equations)
+    @all_or_nothing
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add rows to a fitted model: the kernel, its features, the penalty and the calibration stay.
 
@@ -128,7 +138,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             self.classes_ = np.unique(labels if classes is None else classes)
             return self._fit_labels(X, y, self._numbers_of(labels), weights)
         X = self._check_new_rows(X)
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weights = check_weights(sample_weight, X)
         self._grow(X, self._targets_of(X, y), weights * self._weights_of(X, y))
         return self
 
@@ -159,10 +169,14 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         present = np.unique(labels[weights > 0])
         if len(present) < 2:
             raise ValueError(
-                f"y has only one class, {self.classes_[present[0]]!r}, among rows of positive weight: a classifier needs "
-                "at least two classes."
+                f"y has only one class, {self.classes_[present].tolist()[0]!r}, among rows of positive weight: a classifier "
+                "needs at least two classes."
             )
         self._class_weights = np.ones(len(self.classes_))
+        if not isinstance(self.class_weight, dict | None) and str(self.class_weight) != "balanced":
+            raise ValueError(
+                f"class_weight must be 'balanced', None or a dict of a weight for each class, got {self.class_weight!r}."
+            )
         if self.class_weight is not None:
             known = self.classes_[labels[weights > 0]]
             self._class_weights[present] = compute_class_weight(self.class_weight, classes=self.classes_[present], y=known)
@@ -185,10 +199,15 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             raise ValueError(f"alpha='per-target' needs loss='squared', and loss is {self.loss!r}.")
         return partial(HeldOutLoss, loss=LOSSES[self.loss], penalty=None if self.alpha is None else float(self.alpha))
 
+    def _levels(self, n_rows: int, n_columns: int) -> tuple[Level, ...]:
+        levels = super()._levels(n_rows, n_columns)
+        if self.loss == "squared" or self.schedule == "full":
+            return levels
+        return *(replace(level, squared=True) for level in levels), replace(levels[-1], max_iter=LOSS_STEPS)
+
     def _check_choices(self) -> None:
         super()._check_choices()
-        if self.loss not in ("squared", *LOSSES):
-            raise ValueError(f"loss must be one of squared, {', '.join(LOSSES)}, got {self.loss!r}.")
+        check_option("loss", self.loss, ("squared", *LOSSES))
 
     def _standardise_targets(self, targets: Array, weights: Array) -> Standardiser:
         if self.loss == "squared":
@@ -199,6 +218,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         """Labels (n,) of as many rows as X."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        refuse_missing_targets(y)
         y = _check_y(y, estimator=self)
         check_classification_targets(y)
         check_consistent_length(X, y)
@@ -209,8 +229,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):
             raise ValueError(
-                f"y has labels that the model does not know, such as {unknown[0]!r}: it knows "
-                f"{', '.join(map(repr, self.classes_[:10].tolist()))}. Name all classes in the first call: "
+                f"y has labels that the model does not know, such as {unknown[:1].tolist()[0]!r}: it knows "
+                f"{', '.join(map(repr, self.classes_[:10].tolist()))}. Leave those rows out, or name all classes in a first "
                 "partial_fit(X, y, classes=...)."
             )
         return np.searchsorted(self.classes_, y)
@@ -241,4 +261,4 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
     def _scores(self, X: Any) -> Array:
         """Scores of the classes (n, n_classes) for new rows, before calibration."""
-        return self._columns_of(self._decide(X))
+        return self._columns_of(self._outputs(self._check_new_rows(X)))

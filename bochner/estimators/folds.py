@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bochner.arrays import Array
-from bochner.criteria import Folds, Rows
+from bochner.folds import Folds, Rows
 
 FOLDS = 5
 LARGE = 50_000
@@ -18,8 +18,40 @@ LARGE = 50_000
 
 
 def is_validation_set(validation: Any) -> bool:
-    """Whether ``validation`` is a set of rows with their targets: (X, y) or (X, y, sample_weight)."""
-    return isinstance(validation, tuple) and len(validation) in (2, 3) and len(getattr(validation[0], "shape", ())) == 2
+    """Whether ``validation`` is a set of rows with their targets: a tuple (X, y) or (X, y, sample_weight).
+
+    X may be nested lists, unless all of the tuple can be read as pairs of row numbers.
+    """
+    if not isinstance(validation, tuple) or len(validation) not in (2, 3) or len(_shape(validation[0])) != 2:
+        return False
+    return not all(_is_split(entry) for entry in validation)
+
+
+def _is_split(entry: Any) -> bool:
+    """Whether ``entry`` is a pair of lists of row numbers."""
+    return (
+        isinstance(entry, list | tuple)
+        and len(entry) == 2
+        and all(len(_shape(side)) == 1 and np.asarray(side).dtype.kind in "iub" for side in entry)
+    )
+
+
+def _shape(values: Any) -> tuple[int, ...]:
+    """The shape of an array, a table or nested lists; () where there is none."""
+    try:
+        return tuple(values.shape if hasattr(values, "shape") else np.shape(values))
+    except ValueError:  # lists of different lengths
+        return ()
+
+
+def _described(validation: Any) -> str:
+    """What was given, in a few words and without its data."""
+    if not isinstance(validation, list | tuple):
+        return f"validation={reprlib.repr(validation)}"
+    kinds = [f"{type(entry).__name__} of shape {_shape(entry)}" for entry in validation[:3]] + ["..."] * (
+        len(validation) > 3
+    )
+    return f"validation, a {type(validation).__name__} of {len(validation)} ({', '.join(kinds)}),"
 
 
 def is_splitter(validation: Any) -> bool:
@@ -35,7 +67,9 @@ def cut_rows(rows: Rows, rng: np.random.Generator, criterion: str, validation: i
     shuffled = rng.permutation(n)
     if criterion == "loo":
         if validation is not None:
-            raise ValueError(f"validation={reprlib.repr(validation)}, but 'loo' leaves out every row in turn: leave it out.")
+            raise ValueError(
+                f"{_described(validation)} is of no use to 'loo', which leaves out each row in turn: leave it out."
+            )
         return Folds((rows.take(shuffled),), (0,))
     if criterion == "auto":
         whole = isinstance(validation, int | np.integer) or (validation is None and n < LARGE)
@@ -77,20 +111,21 @@ def split_rows(rows: Rows, rng: np.random.Generator, splits: Any, X: Any, y: Any
     try:
         pairs = list(splits.split(X, y) if hasattr(splits, "split") else splits)
         held_out = [np.zeros(len(used), dtype=bool) for _ in pairs]
-        for mask, (train, test) in zip(held_out, pairs, strict=True):
-            mask[np.asarray(test)] = True
+        for number, (mask, pair) in enumerate(zip(held_out, pairs, strict=True)):
+            train, test = _pair(number, pair)
+            mask[test] = True
             others = np.zeros(len(used), dtype=bool)
-            others[np.asarray(train)] = True
+            others[train] = True
             if not np.array_equal(others, ~mask):
                 raise ValueError("the training rows of a split are not all the rows that it leaves unvalidated")
         if not pairs or np.sum(held_out, axis=0).max() > 1:
             raise ValueError("there are no splits, or a row is validated by more than one")
     except (TypeError, ValueError, IndexError) as error:
         raise ValueError(
-            f"validation={reprlib.repr(splits)} cannot be used: {error}. It must be a number of folds, a fraction, a set "
-            "(X, y) of arrays (for criterion='auto' or 'holdout'), or a splitter with disjoint validation sets that trains "
-            "on all other rows, such as KFold, PredefinedSplit or ShuffleSplit(n_splits=1); a splitter that needs groups "
-            "goes in as list(splitter.split(X, y, groups))."
+            f"{_described(splits)} cannot be used: {error}. It must be a number of folds, a fraction, a set of your own as "
+            "a tuple (X, y) or (X, y, sample_weight), or a splitter with disjoint validation sets that trains on all other "
+            "rows, such as KFold, PredefinedSplit or ShuffleSplit(n_splits=1); a splitter that needs groups goes in as "
+            "list(splitter.split(X, y, groups))."
         ) from error
     masks = [mask[used] for mask in held_out]
     masks.append(~np.any(masks, axis=0))  # rows that are never validated
@@ -101,3 +136,12 @@ def split_rows(rows: Rows, rng: np.random.Generator, splits: Any, X: Any, y: Any
     if len(parts) < 2:
         raise ValueError("validation leaves no rows to train on: validate on fewer.")
     return Folds(tuple(parts), tuple(range(len(pairs))))
+
+
+def _pair(number: int, split: Any) -> tuple[Array, Array]:
+    """Training rows and validation rows of the ``number``-th split."""
+    try:
+        train, test = split
+    except (TypeError, ValueError):
+        raise ValueError(f"entry {number} is not a pair (training rows, validation rows)") from None
+    return np.asarray(train), np.asarray(test)

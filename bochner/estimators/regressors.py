@@ -6,18 +6,21 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import _check_sample_weight, _check_y, check_consistent_length
+from sklearn.utils.validation import _check_y, check_consistent_length
 
 from bochner.arrays import Array
-from bochner.engines import spread
 from bochner.estimators.machine import KernelMachine
-from bochner.solvers.normal_equations import CentredMoments
+from bochner.estimators.validation import all_or_nothing, check_weights, refuse_missing_targets, refuse_text_targets
+from bochner.kernels import Kernel
+from bochner.uncertainty import relative_variances
 
 
 def check_targets(estimator: Any, X: Array, y: Any) -> tuple[Array, bool]:
     """Targets (n, c) in float64, and whether they came as one column (n,)."""
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+    refuse_missing_targets(y)
+    refuse_text_targets(estimator, y)
     y = _check_y(y, multi_output=True, y_numeric=True, estimator=estimator)
     check_consistent_length(X, y)
     return y.reshape(len(y), -1).astype(np.float64), y.ndim == 1
@@ -52,8 +55,10 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
     n_features : int, default=None
         Number of random features, even. None: four for each row, at least 256 and at most 4000. Additive kernels have a
         number of their own.
-    scale : "per-column", "shared" or array of shape (n_columns,), default="per-column"
-        Which columns share a scale: none, all, or those with the same entry.
+    scale : "auto", "per-column", "shared" or array of shape (n_columns,), default="auto"
+        Which columns share a scale: none, all, or those with the same entry, a whole number or a name. "auto": none;
+        below 100 rows for each column none or all, whichever predicts rows better that its learning has not seen (see
+        ``n_scales_``).
     alpha : float, "per-target" or None, default=None
         Ridge penalty. None: the one of least held-out error for every kernel tried; "per-target": the same for each target
         by itself, not with criterion="loo"; a number stays as it is.
@@ -63,8 +68,8 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
     validation : int, float, splitter, list or tuple, default=None
         Number of folds (5), or fraction held out (0.2); either also decides what criterion="auto" means. Or a splitter of
         scikit-learn's kind, or a list of (training rows, validation rows): validation sets must not overlap, and each
-        training set must be all the other rows. Or a set of your own, (X, y) or (X, y, sample_weight), with X an array or
-        table: it is only validated on, never fitted.
+        training set must be all the other rows. Or a set of your own, a tuple (X, y) or (X, y, sample_weight): it is only
+        validated on, never fitted, and criterion must be "auto" or "holdout".
     scale_penalty : {"none", "squared", "sparse"}, default="none"
         Penalty on the scales of the standardised columns: the sum of their squares, or their sum, which drives those of
         useless columns to zero. It is part of the criterion in ``history_``, not of ``validation_error_``.
@@ -74,15 +79,18 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         Learn on few features and rows first (:func:`bochner.single_kernel.default_levels` says which), or at full size
         from the start (the paper).
     standardize : bool, default=True
-        Bring the columns to zero mean and unit spread first. Kernels of histograms leave them as they are.
+        Bring the columns to zero mean and unit spread first; those of sparse rows to unit spread only. Kernels of histograms
+        leave them as they are.
     sampling : str, default="auto"
         How frequencies are drawn, as in :class:`bochner.FourierFeatures`.
     keep_moments : bool, default=True
         Keep the sums over the training rows, a matrix of n_features squared, which ``partial_fit`` and ``return_std`` need.
     warm_start : bool, default=False
-        Start a second fit from the kernel of the first, at full size at once.
-    tol : float, default=1e-4
-        Learning stops when a step promises to lower the criterion by less than this part of it.
+        Start a second fit from the kernel of the first, at full size at once, if ``kernel`` is "auto" or of the family
+        learned; another one is learned from its own start.
+    tol : float, default=None
+        Learning stops when a step promises to lower the criterion by less than this part of it. None: 1/n for n rows, which
+        chance may do, but between 1e-4 and 1e-2; 1e-4 with a scale penalty.
     random_state : int, Generator or None, default=None
         Seed of frequencies and folds.
     verbose : int, default=0
@@ -97,7 +105,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
     scale_ : array of shape (n_columns,)
         Its scales.
     relevance_ : array of shape (n_columns,)
-        Scales of the standardised columns, the largest one; see also :meth:`relevance_by_name`.
+        Scales of the standardised columns, divided by the largest; see also :meth:`relevance_by_name`.
     alpha_ : float, or array of shape (n_targets,)
         Ridge penalty; an array with alpha="per-target".
     validation_error_ : float
@@ -107,14 +115,18 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
     feature_map_ : FeatureMap
         From standardised rows to features.
     coef_, intercept_ : arrays of shapes (n_features, n_targets) and (n_targets,)
-        The regression on the features, fitted on all rows, in the units of the targets.
+        The regression on the features, in the units of the targets, fitted on all rows (but not on a validation
+        set of your own).
     moments_ : Moments or None
         Sums over the rows fitted so far; None with keep_moments=False.
     families_ : dict
         The lowest criterion that each kernel family reached, and at which size.
     history_ : list of dict
         Every evaluation of the criterion, in order: kernel, n_features, n_rows, precision ("float64", or "float32"),
-        level (counted from 1), criterion, gradient_norm, alpha, seconds since learning began.
+        level (counted from 1), criterion, gradient_norm (None where no step was to follow), alpha, seconds since learning
+        began.
+    n_scales_ : int
+        Number of scales that were learned freely: one for each column, one in all, or one for each group.
     n_iter_, converged_
         Steps that the kept kernel took, and whether its last level ended by ``tol``.
 
@@ -134,6 +146,46 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
     True
     """
 
+    def __init__(
+        self,
+        kernel: str | Kernel = "auto",
+        *,
+        n_features: int | None = None,
+        scale: Any = "auto",
+        alpha: float | str | None = None,
+        criterion: str = "auto",
+        validation: Any = None,
+        scale_penalty: str = "none",
+        scale_penalty_strength: float = 1e-3,
+        schedule: str = "small-to-large",
+        standardize: bool = True,
+        sampling: str = "auto",
+        keep_moments: bool = True,
+        warm_start: bool = False,
+        tol: float | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        callback: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.n_features = n_features
+        self.scale = scale
+        self.alpha = alpha
+        self.criterion = criterion
+        self.validation = validation
+        self.scale_penalty = scale_penalty
+        self.scale_penalty_strength = scale_penalty_strength
+        self.schedule = schedule
+        self.standardize = standardize
+        self.sampling = sampling
+        self.keep_moments = keep_moments
+        self.warm_start = warm_start
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from rows X (n, m) and targets y (n,) or (n, c), with weights (n,) if given."""
         X, weights = self._check_fit_rows(X, sample_weight)
@@ -146,6 +198,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         self._warn_if_interrupted(learned.descent)
         return self
 
+    @all_or_nothing
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Add rows to a fitted model: the kernel, its features and the penalty stay, the normal equations grow.
 
@@ -154,7 +207,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         if not hasattr(self, "feature_map_"):
             return self.fit(X, y, sample_weight)
         X = self._check_new_rows(X)
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weights = check_weights(sample_weight, X)
         self._grow(X, self._targets_of(X, y), weights)
         return self
 
@@ -165,8 +218,8 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         of the noise, from the held-out error, and that of the coefficients, which grows away from the training rows.
         """
         X = self._check_new_rows(X)
-        decisions = self._decisions(X)
-        predictions = decisions[:, 0] if self._one_target else decisions
+        outputs = self._outputs(X)
+        predictions = outputs[:, 0] if self._one_target else outputs
         if not return_std:
             return predictions
         deviations = self._deviations(X)
@@ -176,16 +229,12 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         """Standard deviations (n, c) of new observations, in the units of the targets."""
         if self.moments_ is None:
             raise ValueError("return_std needs the sums over the training rows: fit with keep_moments=True.")
-        centred = CentredMoments(self.moments_)
         rows = self._standardised(X)
         alphas = np.broadcast_to(self.alpha_, len(self.residual_deviation_))
         result = np.empty((rows.shape[0], len(alphas)))
         for alpha in np.unique(alphas):
-            factor = centred.solve(float(alpha)).factor
-            shrunk = centred.weight * alpha * factor.inverse_trace()
-            average = 1 + (1 + len(centred.mean) - shrunk) / centred.weight  # of what stands below, over the training rows
-            variance = 1 + 1 / centred.weight + spread(self.feature_map_, rows, factor.triangle, centred.mean)
-            result[:, alphas == alpha] = np.sqrt(variance / average)[:, None] * self.residual_deviation_[alphas == alpha]
+            relative = np.sqrt(relative_variances(self.feature_map_, rows, self.moments_, float(alpha)))
+            result[:, alphas == alpha] = relative[:, None] * self.residual_deviation_[alphas == alpha]
         return result
 
     def _targets_of(self, X: Array, y: Any) -> Array:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import wraps
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _get_feature_names, validate_data
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import _check_sample_weight, _get_feature_names, validate_data
 
 from bochner.arrays import Array, is_foreign, namespace
 from bochner.kernels import Kernel
@@ -21,6 +23,7 @@ def check_rows(estimator: Any, X: Any, *, kernel: Kernel, reset: bool) -> Array:
     With ``reset`` the number and names of columns are learned, without it they are compared with the learned ones. Errors
     name the column.
     """
+    refuse_masked("X", X)
     if is_foreign(X):
         X = _check_foreign(estimator, X, reset=reset)
     else:
@@ -35,6 +38,78 @@ def check_rows(estimator: Any, X: Any, *, kernel: Kernel, reset: bool) -> Array:
         )
     kernel.check_rows(X, names=getattr(estimator, "feature_names_in_", None))
     return X
+
+
+def check_weights(sample_weight: Any, X: Array) -> Array:
+    """Weights (n,) of the rows X in float64, zero or more and not all zero; ones where none are given."""
+    refuse_masked("sample_weight", sample_weight)
+    return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+
+
+def refuse_masked(name: str, values: Any) -> None:
+    """An error where an array has masked entries: what lies under the mask would count as values."""
+    n_masked = np.ma.count_masked(values) if isinstance(values, np.ma.MaskedArray) else 0
+    if n_masked:
+        raise ValueError(
+            f"{name} is a masked array with {n_masked} masked entries, and its mask would be lost: drop those rows, or fill "
+            f"the gaps first, for instance with sklearn.impute.SimpleImputer() on {name}.filled(numpy.nan)."
+        )
+
+
+def refuse_missing_targets(y: Any) -> None:
+    """An error that says how many targets (n,) or (n, c) are NaN, infinite or masked, and which is the first."""
+    refuse_masked("y", y)
+    values = np.asarray(y)
+    if values.ndim == 0 or values.size == 0 or values.dtype.kind not in ("f", "O"):
+        return
+    values = values.reshape(len(values), -1)
+    bad = np.vectorize(_is_missing, otypes=[bool])(values) if values.dtype.kind == "O" else ~np.isfinite(values)
+    rows = np.flatnonzero(bad.any(axis=1))
+    if len(rows):
+        first = values[bad][0]
+        if isinstance(first, float | np.floating):
+            first = "NaN" if np.isnan(first) else "infinity"
+        raise ValueError(
+            f"y contains {first} in {len(rows)} of its {len(values)} rows, the first of them row {rows[0]}: drop those rows "
+            "of X and y."
+        )
+
+
+def refuse_text_targets(estimator: Any, y: Any) -> None:
+    """An error where targets that must be numbers are text; numbers as text are read."""
+    values = np.asarray(y)
+    if values.dtype.kind not in TEXT_KINDS:
+        return
+    text = next((v for v in values.ravel() if isinstance(v, str | bytes) and not _is_number(v)), None)
+    if text is not None:
+        raise ValueError(
+            f"y holds text, such as {str(text)!r}, and {type(estimator).__name__} needs numbers: for classes, use "
+            "bochner.KernelClassifier."
+        )
+
+
+def check_option(name: str, value: Any, allowed: tuple[str, ...]) -> None:
+    """An error where a parameter is not one of the names that it may be."""
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}.")
+
+
+def all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a fit that fails or is interrupted leave the model as it was."""
+
+    @wraps(fit)
+    def fit_or_restore(self: Any, *args: Any, **options: Any) -> Any:
+        before = dict(vars(self))
+        try:
+            return fit(self, *args, **options)
+        except ConvergenceWarning:  # a warning that is made an error comes when the model is whole
+            raise
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return fit_or_restore
 
 
 def as_generator(random_state: Any) -> np.random.Generator:
@@ -97,6 +172,14 @@ def _refuse_text(X: Any) -> None:
                 f"X, {label} holds text, could not convert string to float: {str(text)!r}. Encode it first, for instance "
                 "with sklearn.preprocessing.OneHotEncoder()."
             )
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether an object is None, NaN, infinite or a missing value of pandas."""
+    try:
+        return value is None or bool(value != value) or value in (np.inf, -np.inf)
+    except TypeError:  # pandas.NA is neither equal to itself nor unequal
+        return True
 
 
 def _is_number(text: str | bytes) -> bool:

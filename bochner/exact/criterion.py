@@ -17,7 +17,7 @@ import numpy as np
 from scipy import linalg
 
 from bochner.arrays import Array
-from bochner.criteria import Folds, Rows
+from bochner.folds import Folds, Rows
 from bochner.kernels import Kernel
 from bochner.solvers.normal_equations import factorise
 from bochner.solvers.penalty_search import PENALTIES, PenaltySearch
@@ -64,11 +64,11 @@ class ExactSolution:
 
     value: float
     slope: float
-    curvature: None
     log_alpha: float
     n_rows: int
     pieces: list[tuple[Array, Array, Array, Array, Array]]
     """For each part: held-out rows, training rows, weighted residuals F, dual coefficients a, adjoint p."""
+    curvature: None = None
 
     def gradient(self) -> Array:
         """Gradient in the kernel matrix of all rows: (n, n)."""
@@ -102,7 +102,7 @@ class ExactFolds(PenaltySearch):
             adjoint = ridge.adjoint(across.T @ weighted, weighted.sum(axis=0))
             slope -= float(np.sum(adjoint * ridge.dual * ridge.diagonal[:, None]))
             pieces.append((held, train, weighted, ridge.dual, adjoint))
-        return ExactSolution(value, slope, None, log_alpha, self.rows.n, pieces)
+        return ExactSolution(value, slope, log_alpha, self.rows.n, pieces)
 
 
 @dataclass(frozen=True)

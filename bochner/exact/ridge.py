@@ -10,23 +10,22 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from bochner.arrays import Array, dense
-from bochner.criteria import Folds, Rows
-from bochner.descent import Level, Point, descend
-from bochner.estimators.machine import KernelMachine
+from bochner.descent import Candidate, Level, Point, choose_ties, descend
+from bochner.estimators.learner import KernelLearner
 from bochner.estimators.regressors import check_targets, targets_like_fit
-from bochner.estimators.validation import as_generator
+from bochner.estimators.validation import all_or_nothing, as_generator
 from bochner.exact.criterion import ExactHeldOutError, ExactRidge
+from bochner.folds import Folds, Rows
 from bochner.kernels import Kernel
-from bochner.single_kernel import without_negligible
 
 MATRICES = 6
 """Matrices of all pairs of rows that a fit holds at its peak: kernel, training part, factor, gradient, two of its own."""
 SAMPLE_ROWS, SCOUT_ROWS = 128, 500
-FEW_ROWS = 1000
+FAMILY_ROWS = 1000
 """Rows on which the family is chosen."""
 
 
-class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelMachine):
+class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelLearner):
     """Kernel ridge regression whose kernel is learned by the gradient of held-out error, without approximation (KRR-GD).
 
     The exact counterpart of :class:`bochner.KernelRegressor`: the gradient method of Chapelle et al. (2002) with kernel
@@ -70,7 +69,7 @@ class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelMachine):
         self,
         kernel: str | Kernel = "auto",
         *,
-        scale: Any = "per-column",
+        scale: Any = "auto",
         alpha: float | None = None,
         criterion: str = "auto",
         validation: Any = None,
@@ -80,7 +79,7 @@ class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelMachine):
         max_iter: int = 40,
         max_memory: float = 8e9,
         warm_start: bool = False,
-        tol: float = 1e-4,
+        tol: float | None = None,
         random_state: Any = None,
         verbose: int = 0,
         callback: Any = None,
@@ -101,6 +100,7 @@ class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelMachine):
         self.verbose = verbose
         self.callback = callback
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from rows X (n, m) and targets y (n,) or (n, c), with weights (n,) if given."""
         X, weights = self._check_fit_rows(X, sample_weight)
@@ -111,15 +111,20 @@ class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelMachine):
             raise ValueError("alpha='per-target' is not available for exact kernel matrices: fit each target by itself.")
         if self.criterion == "loo":
             raise ValueError("criterion='loo' is not available for exact kernel matrices: use 'kfold' or 'holdout'.")
-        before = self.kernel_ if self.warm_start and hasattr(self, "kernel_") else None
+        before = self._earlier_kernel()
         rows = self._prepare(dense(X), targets, weights)
         folds = self._folds(rows, as_generator(self.random_state), X, y, weights > 0)
         self._check_memory(folds.n)  # with the rows of a validation set
         plan = self._plan(folds.n, X.shape[1], before)
+        other_ties = self._other_ties(folds.n, X.shape[1], plan)
+        if other_ties is not None:
+            rows_to_try = Rows.stack(folds.head(FAMILY_ROWS).to_fit)
+            chosen = choose_ties((plan.ties, other_ties), rows_to_try, plan, lambda some: ExactSpace(some, self._penalty))
+            plan = replace(plan, ties=chosen)
         with self._watching(plan) as callback:
             descent = descend(ExactSpace(folds, self._penalty), replace(plan, callback=callback))
         self._keep_descent(descent)
-        self._finish(without_negligible(descent.best.kernel, plan.penalty), folds, descent.best.log_alpha)
+        self._finish(descent.best, folds)
         self._warn_if_interrupted(descent)
         return self
 
@@ -127,7 +132,9 @@ class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelMachine):
         """Predicted targets of the rows X (n, m): (n,) or (n, c) as in fit."""
         rows = self._standardised(dense(self._check_new_rows(X)))
         kernel = self.kernel_.replace(scale=self.kernel_.scale * self.standardiser_.spread)
-        predictions = self._target_standardiser.undo(kernel.exact(rows, self.X_fit_) @ self.dual_coef_ + self._intercept)
+        blocks = np.array_split(rows, int(np.ceil(8 * MATRICES * len(rows) * len(self.X_fit_) / self.max_memory)))
+        outputs = [kernel.exact(block, self.X_fit_) @ self.dual_coef_ for block in blocks]
+        predictions = self._target_standardiser.undo(np.concatenate(outputs) + self._intercept)
         return predictions[:, 0] if self._one_target else predictions
 
     @property
@@ -136,19 +143,21 @@ class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelMachine):
         return None if self.alpha is None else float(self.alpha)
 
     def _levels(self, n_rows: int, n_columns: int) -> tuple[Level, ...]:
-        few = (Level(0, FEW_ROWS, self.max_iter),) if n_rows > 2 * FEW_ROWS else ()
+        few = (Level(0, FAMILY_ROWS, self.max_iter),) if n_rows > 2 * FAMILY_ROWS else ()
         return (*few, Level(0, n_rows, self.max_iter))
 
-    def _finish(self, kernel: Kernel, folds: Folds, log_alpha: float) -> None:
+    def _finish(self, best: Candidate, folds: Folds) -> None:
         """The regression of the rows to fit, with the best penalty of the learned kernel."""
-        evaluation = ExactHeldOutError(folds, penalty=self._penalty).evaluate(kernel, log_alpha, gradient=False)
+        criterion = ExactHeldOutError(folds, penalty=self._penalty)
+        bounds = best.final_bounds(ExactObjective(criterion))
+        evaluation = criterion.evaluate(best.kernel, best.log_alpha, gradient=False, bounds=bounds)
         rows = Rows.stack(folds.to_fit)
-        gram = evaluation.gram if folds.fitted is None else kernel.exact(rows.X, rows.X)
+        gram = evaluation.gram if folds.fitted is None else best.kernel.exact(rows.X, rows.X)
         self.alpha_ = float(np.exp(evaluation.log_alpha))
         self.validation_error_ = evaluation.value
         ridge = ExactRidge.of(gram, rows, self.alpha_)
         self.X_fit_, self.dual_coef_, self._intercept = rows.X, ridge.dual, ridge.intercept
-        self._keep_kernel(kernel, rows)
+        self._keep_kernel(best.kernel, rows)
 
     def _standardised(self, X: Array) -> Array:
         return self.standardiser_(X.astype(np.float64, copy=False))
@@ -168,10 +177,16 @@ class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelMachine):
         if needed > self.max_memory:
             most = int((self.max_memory / (8 * MATRICES)) ** 0.5)
             raise ValueError(
-                f"{n_rows} rows need about {needed / 1e9:.1f} GB for kernel matrices of all pairs, and max_memory is "
-                f"{self.max_memory / 1e9:.1f} GB: fit at most {most} rows, raise max_memory, or use "
+                f"{n_rows} rows need about {_readable(needed)} for kernel matrices of all pairs, and max_memory is "
+                f"{_readable(self.max_memory)}: fit at most {most} rows, raise max_memory, or use "
                 "bochner.KernelRegressor, whose memory does not grow with the rows."
             )
+
+
+def _readable(n_bytes: float) -> str:
+    """A number of bytes in the largest unit that it fills, such as "1.2 GB"."""
+    power = min(max(int(np.log10(max(n_bytes, 1)) // 3), 0), 4)
+    return f"{n_bytes / 1000**power:.3g} {('bytes', 'kB', 'MB', 'GB', 'TB')[power]}"
 
 
 class ExactSpace:
@@ -181,7 +196,7 @@ class ExactSpace:
         self.folds = folds
         self.penalty = penalty
         self.n_columns = folds.parts[0].X.shape[1]
-        self.lowest = min(float(part.X.min()) for part in folds.parts)
+        self.smallest_value = min(float(part.X.min()) for part in folds.parts)
 
     def sample(self) -> Array:
         return Rows.stack(list(self.folds.head(SAMPLE_ROWS).parts)).X
@@ -189,11 +204,11 @@ class ExactSpace:
     def objective(self, kernel: Kernel, level: Level) -> ExactObjective:
         return ExactObjective(ExactHeldOutError(self.folds.head(level.n_rows), penalty=self.penalty))
 
-    def scout(self, kernel: Kernel) -> ExactObjective:
+    def scout(self, kernel: Kernel, first: Level) -> ExactObjective:
         return self.objective(kernel, Level(0, SCOUT_ROWS, 0))
 
     def allows(self, kernel: Kernel) -> bool:
-        return kernel.contains(self.lowest)
+        return kernel.contains(self.smallest_value)
 
 
 class ExactObjective:

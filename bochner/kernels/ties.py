@@ -18,10 +18,14 @@ class SharedScales:
 
     groups: Array
 
+    @property
+    def n_groups(self) -> int:
+        """Number of free scales."""
+        return int(self.groups.max()) + 1
+
     def expand(self, free: Array) -> Array:
         """theta from the free parameters."""
-        n_groups = int(self.groups.max()) + 1
-        return np.concatenate([free[:n_groups][self.groups], free[n_groups:]])
+        return np.concatenate([free[: self.n_groups][self.groups], free[self.n_groups :]])
 
     def reduce(self, gradient: Array) -> Array:
         """The gradient in the free parameters from that in theta: the adjoint of :meth:`expand`."""

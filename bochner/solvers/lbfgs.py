@@ -55,7 +55,6 @@ def minimise(
     max_iter: int,
     tol: float = 1e-5,
     memory: Memory | None = None,
-    callback: Callable[[int, float, Array], None] | None = None,
 ) -> Result:
     """Minimise ``function`` (value and gradient) from ``start`` inside a box.
 
@@ -67,14 +66,14 @@ def minimise(
     x = np.clip(start, low, high)
     value, gradient = function(x)
     converged = False
-    iteration = 0
-    for iteration in range(1, max_iter + 1):
+    steps = 0
+    while steps < max_iter:
         free = _free(x, gradient, bounds)
-        direction = free * memory.direction(free * gradient)
+        direction = _shortened(free * memory.direction(free * gradient))
         promise = _promise(x, gradient, direction, bounds)
         if (promise <= 0 or direction @ gradient >= 0) and memory.pairs:
             memory.pairs.clear()
-            direction = memory.direction(free * gradient)
+            direction = _shortened(memory.direction(free * gradient))
             promise = _promise(x, gradient, direction, bounds)
         if not (np.isfinite(value) and np.isfinite(promise)):
             break
@@ -90,10 +89,9 @@ def minimise(
         new_x, new_value, new_gradient = accepted
         memory.add(new_x - x, new_gradient - gradient)
         x, value, gradient = new_x, new_value, new_gradient
-        if callback is not None:
-            callback(iteration, value, gradient)
+        steps += 1
     violation = float(np.max(np.abs(gradient * _free(x, gradient, bounds)), initial=0.0))
-    return Result(x, value, violation, iteration, converged)
+    return Result(x, value, violation, steps, converged)
 
 
 def _free(x: Array, gradient: Array, bounds: tuple[Array, Array]) -> Array:
@@ -102,9 +100,13 @@ def _free(x: Array, gradient: Array, bounds: tuple[Array, Array]) -> Array:
     return ((x > low) | (gradient < 0)) & ((x < high) | (gradient > 0))
 
 
+def _shortened(direction: Array) -> Array:
+    """A direction in which no parameter moves by more than the longest step."""
+    return direction * min(1.0, LONGEST_STEP / max(float(np.max(np.abs(direction))), 1e-300))
+
+
 def _promise(x: Array, gradient: Array, direction: Array, bounds: tuple[Array, Array]) -> float:
-    """By how much a step in a direction (shortened in place where it is too long) lowers the value to first order."""
-    direction *= min(1.0, LONGEST_STEP / max(float(np.max(np.abs(direction))), 1e-300))
+    """By how much a step in a direction lowers the value to first order."""
     return -float((np.clip(x + direction, *bounds) - x) @ gradient)
 
 

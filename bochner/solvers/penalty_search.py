@@ -16,11 +16,7 @@ FIRST_STEP, LONGEST_STEP = 0.5, 4.0
 
 
 class PenaltySearch(ABC):
-    """Held-out error as a function of the logarithm of the penalty alone.
-
-    Each trial is a factorisation, a third of d^3 operations: the few that a search takes cost less than the one
-    eigendecomposition (about nine d^3) from which all penalties could be read off.
-    """
+    """Held-out error as a function of the logarithm of the penalty alone."""
 
     @abstractmethod
     def at(self, log_alpha: float) -> Any:

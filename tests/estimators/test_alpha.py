@@ -39,7 +39,7 @@ def test_an_endless_penalty_leaves_the_mean(learner):
     model = fixed(learner, alpha=1e9).fit(X, y)
     mean = y.mean() if learner is KernelRegressor else (2.0 * y - 1).mean()
     # Coefficients are at most |Phi' y| / (n alpha) <= largest target / alpha.
-    np.testing.assert_allclose(model._decide(X)[:, 0], mean, rtol=0, atol=1e-8 * np.abs(y).max())
+    np.testing.assert_allclose(model._outputs(X)[:, 0], mean, rtol=0, atol=1e-8 * np.abs(y).max())
 
 
 @each_learner
@@ -123,12 +123,10 @@ def three_of_twelve(n=200):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_useless_columns_have_a_relevance_of_zero(seed):
-    """Most of them: few random features leave a column now and then some use in fitting the others' error."""
     X, y = three_of_twelve()
     useful = np.isin(np.arange(12), [2, 4, 7])
     model = regressor(n_features=64, scale_penalty="sparse", scale_penalty_strength=0.03, random_state=seed).fit(X, y)
-    assert (model.relevance_[useful] > model.relevance_[~useful].max()).all()
-    assert np.mean(model.relevance_[~useful] == 0) > 0.5
+    assert (model.relevance_[~useful] == 0).all()
     assert (model.relevance_[useful] > 0).all()
     # Columns of relevance zero move no prediction. Their scale is 1e-12 of the largest one, so that an angle feels 1e-12 of
     # (largest scale) x (base point) x (distance), products below 1e3, and a prediction the sum of its coefficients' share.

@@ -204,6 +204,15 @@ def test_a_column_name_twice():
         FourierFeatures().fit(pd.DataFrame(np.ones((2, 2)), columns=["age", "age"]))
 
 
+def test_masked_arrays():
+    X = np.ma.array(np.ones((4, 2)), mask=np.zeros((4, 2), dtype=bool))
+    transformer = FourierFeatures().fit(X)  # nothing is masked
+    X[1, 0] = X[2, 1] = np.ma.masked
+    for method in (transformer.transform, transformer.fit, transformer.fit_transform):
+        with pytest.raises(ValueError, match=r"X is a masked array with 2 masked entries, .*SimpleImputer"):
+            method(X)
+
+
 def test_numbers_as_text_are_read():
     np.testing.assert_array_equal(
         FourierFeatures(n_features=4, random_state=0).fit_transform(np.array([["1", "2"], ["3", "4"]], dtype=object)),

@@ -1,31 +1,34 @@
 """Ctrl-C, callbacks, the progress line, and going on from an earlier fit."""
 
+import copy
 import io
 
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
-from bochner import KernelRegressor
-from bochner.descent import Level
+from bochner import KernelClassifier, KernelRegressor
+from bochner.descent import Level, family_name
 from bochner.exact import KernelRidgeGD
-from bochner.kernels import Gaussian
+from bochner.kernels import Cauchy, Gaussian, get_kernel
 from bochner.progress import WIDTH, ProgressLine
 from tests.estimators.learners import each_learner, fixed, output, regressor, small, table, targets
 
 
 class CtrlC:
-    """A callback that raises KeyboardInterrupt at one evaluation, and remembers how often it was called."""
+    """A callback that raises KeyboardInterrupt, or another error, at one evaluation, and counts how often it was called."""
 
-    def __init__(self, at):
+    def __init__(self, at, error=KeyboardInterrupt):
         self.at = at
+        self.error = error
         self.calls = 0
 
     def __call__(self, record):
         self.calls += 1
         if self.calls == self.at:
-            raise KeyboardInterrupt
+            raise self.error
 
 
 # -- Ctrl-C --------------------------------------------------------------------------------------------------------------
@@ -105,6 +108,78 @@ def test_other_errors_of_a_callback_are_the_users(learner):
         small(learner, callback=fail).fit(X, targets(learner, y))
 
 
+def any_learner(learner, kernel="gaussian", **options):
+    """A small learner on features, or an exact one of a few steps."""
+    if learner is KernelRidgeGD:
+        return KernelRidgeGD(kernel, **{"random_state": 0, "max_iter": 3, **options})
+    return small(learner, kernel, **options)
+
+
+def predictions_of(model, X):
+    return model.predict(X) if isinstance(model, KernelRidgeGD) else output(model, X)
+
+
+every_learner = pytest.mark.parametrize("learner", [KernelRegressor, KernelClassifier, KernelRidgeGD])
+each_failure = pytest.mark.parametrize(
+    "failure",
+    [
+        {"callback": CtrlC(1, ValueError)},
+        {"callback": CtrlC(3, ValueError)},
+        {"validation": "half"},
+        {"validation": (np.ones((3, 7)), np.ones(3))},
+        {"tol": "small"},
+        {"kernel": "gausian"},
+    ],
+    ids=["first callback", "callback", "fraction", "set", "choice", "kernel"],
+)
+
+
+@every_learner
+@each_failure
+@pytest.mark.parametrize("warm_start", [False, True])
+def test_a_fit_that_fails_leaves_the_model_as_it_was(learner, failure, warm_start):
+    X, y = table()
+    y = y if learner is KernelRidgeGD else targets(learner, y)
+    model = any_learner(learner, warm_start=warm_start).fit(X, y)
+    before, fitted = predictions_of(model, X), dict(vars(model))
+    options = copy.deepcopy(failure)
+    with pytest.raises(ValueError):  # noqa: PT011, any of them
+        model.set_params(**options).fit(np.exp(X[:40]), y[:40])
+    np.testing.assert_array_equal(predictions_of(model, X), before)
+    kept = {name: value for name, value in vars(model).items() if name not in options}
+    assert kept.keys() == fitted.keys() - options.keys()
+    assert all(value is fitted[name] for name, value in kept.items())
+
+
+@every_learner
+@each_failure
+def test_a_first_fit_that_fails_leaves_no_model(learner, failure):
+    X, y = table()
+    model = any_learner(learner, **copy.deepcopy(failure))
+    with pytest.raises(ValueError):  # noqa: PT011, any of them
+        model.fit(X, y if learner is KernelRidgeGD else targets(learner, y))
+    with pytest.raises(NotFittedError):
+        check_is_fitted(model)
+    assert vars(model) == model.get_params()
+
+
+@each_learner
+def test_rows_that_cannot_be_added_leave_the_model_as_it_was(learner):
+    X, y = table()
+    y = targets(learner, y)
+    model = small(learner).fit(X, y)
+    before = output(model, X)
+    for rows, labels in ((X, y[:-1]), (np.full_like(X, np.nan), y), (X[:, :2], y)):
+        with pytest.raises(ValueError, match=r"inconsistent|NaN|2 features"):
+            model.partial_fit(rows, labels)
+        np.testing.assert_array_equal(output(model, X), before)
+    failing = small(learner, callback=CtrlC(3, ValueError("my own")))
+    with pytest.raises(ValueError, match="my own"):
+        failing.partial_fit(X, y)
+    with pytest.raises(NotFittedError):
+        check_is_fitted(failing)
+
+
 @each_learner
 def test_an_interrupted_fit_still_adds_rows_and_probabilities(learner):
     X, y = table()
@@ -128,6 +203,30 @@ def test_warm_start_begins_at_the_learned_kernel(learner):
     model.set_params(tol=1e9).fit(X, y)
     assert type(model.kernel_) is type(learned)
     assert len(model.families_) == 1
+    np.testing.assert_allclose(model.kernel_.scale, learned.scale, rtol=1e-12)
+
+
+@every_learner
+@pytest.mark.parametrize("kernel", ["matern32", get_kernel("matern52"), Cauchy(scale=0.5)], ids=str)
+def test_warm_start_with_another_kernel_starts_anew(learner, kernel):
+    X, y = table()
+    y = y if learner is KernelRidgeGD else targets(learner, y)
+    model = any_learner(learner, "matern12", warm_start=True).fit(X, y)
+    model.set_params(kernel=kernel).fit(X, y)
+    assert family_name(model.kernel_) == family_name(get_kernel(kernel))
+    anew = any_learner(learner, kernel).fit(X, y)
+    np.testing.assert_array_equal(predictions_of(model, X), predictions_of(anew, X))
+
+
+@every_learner
+@pytest.mark.parametrize("kernel", ["auto", "matern32", get_kernel("matern32")], ids=str)
+def test_warm_start_with_the_same_family_goes_on(learner, kernel):
+    X, y = table()
+    y = y if learner is KernelRidgeGD else targets(learner, y)
+    model = any_learner(learner, "matern32", warm_start=True).fit(X, y)
+    learned = model.kernel_
+    model.set_params(kernel=kernel, tol=1e9).fit(X, y)
+    assert set(model.families_) == {family_name(learned)}
     np.testing.assert_allclose(model.kernel_.scale, learned.scale, rtol=1e-12)
 
 

@@ -1,14 +1,19 @@
 """KernelRegressor and KernelClassifier keep scikit-learn's contract and work with its tools."""
 
+import inspect
 import pickle
+from itertools import combinations
 
 import numpy as np
+import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from bochner import KernelClassifier, KernelRegressor
+from bochner.exact import KernelRidgeGD
 from bochner.kernels import Gaussian
 from tests.estimators.learners import classifier, each_learner, output, regressor, small, table, targets
 
@@ -24,6 +29,17 @@ FOLDS_ARE_ROWS = "folds are drawn from row numbers, so that the copies of a repe
 )
 def test_contract(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize(("one", "two"), list(combinations([KernelRegressor, KernelClassifier, KernelRidgeGD], 2)))
+def test_learners_agree_on_the_defaults_of_shared_parameters(one, two):
+    defaults, others = (
+        {p.name: (p.default, p.kind) for p in inspect.signature(learner).parameters.values()} for learner in (one, two)
+    )
+    shared = [name for name in defaults if name in others]
+    assert len(shared) >= 13  # all but the size of the problem
+    assert {name: defaults[name] for name in shared} == {name: others[name] for name in shared}
+    assert [name for name in others if name in defaults] == shared  # in the same order
 
 
 @each_learner

@@ -1,9 +1,11 @@
 """What KernelRegressor and KernelClassifier refuse, and what they say."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from bochner import KernelClassifier
+from bochner import KernelClassifier, KernelRegressor
+from bochner.exact import KernelRidgeGD
 from bochner.kernels import Gaussian
 from tests.cases import ADDITIVE
 from tests.estimators.learners import classifier, each_learner, regressor, small, table, targets
@@ -15,8 +17,13 @@ from tests.estimators.learners import classifier, each_learner, regressor, small
     [
         ({"criterion": "cv"}, "criterion must be one of .*holdout.*, got 'cv'"),
         ({"criterion": None}, "criterion must be one of .*, got None"),
-        ({"scale": "column"}, "scale must be 'per-column', 'shared' or a group for each column, got 'column'"),
-        ({"scale": [0, 1]}, r"scale .* for each of the 3 columns, such as \[0, 0, 1\], got \[0, 1\]"),
+        ({"scale": "column"}, "scale must be one of auto, per-column, shared, got 'column'"),
+        (
+            {"scale": [0, 1]},
+            r"scale .* whole number or a name for each of the 3 columns, such as \[0, 0, 1\] .*, got \[0, 1\]",
+        ),
+        ({"scale": [[0, 1], [2]]}, r"scale .* for each of the 3 columns, such as .*'a'.*, got \[\[0, 1\], \[2\]\]"),
+        ({"scale": [0, None, 1]}, r"scale .* for each of the 3 columns, .*, got \[0, None, 1\]"),
         ({"scale": 2.0}, "scale .* for each of the 3 columns, .*, got 2.0"),
         ({"criterion": "kfold", "validation": 1}, "validation must be a whole number of folds, at least 2, .*, got 1"),
         ({"criterion": "kfold", "validation": 0.2}, "validation must be a whole number of folds, at least 2, .*, got 0.2"),
@@ -31,15 +38,19 @@ from tests.estimators.learners import classifier, each_learner, regressor, small
         ({"scale_penalty": ["none"]}, r"scale_penalty must be one of none, squared, sparse, got \['none'\]"),
         ({"scale_penalty_strength": -1.0}, "scale_penalty_strength must be a number, zero or more, got -1.0"),
         ({"scale_penalty_strength": "big"}, "scale_penalty_strength must be a number, zero or more, got 'big'"),
-        ({"tol": -1e-4}, "tol must be a number, zero or more, got -0.0001"),
-        ({"tol": None}, "tol must be a number, zero or more, got None"),
+        ({"tol": -1e-4}, "tol must be None, or a number, zero or more, got -0.0001"),
+        ({"tol": "small"}, "tol must be None, or a number, zero or more, got 'small'"),
         ({"callback": 3}, "callback must be a function of one record or None, got 3"),
         ({"kernel": "gausian"}, "Unknown kernel 'gausian': did you mean 'gaussian'"),
         ({"kernel": Gaussian}, r"kernel is the class Gaussian: give an object of it, Gaussian\(\)"),
         ({"kernel": None}, "kernel must be a name or a Kernel object, got None"),
         ({"kernel": Gaussian(scale=[1.0, 2.0])}, "scale has 2 entries and the rows have 3 columns"),
-        ({"n_features": 7}, "n_features must be even"),
-        ({"n_features": -2}, "n_features must be a positive whole number or None, got -2"),
+        ({"n_features": 7}, r"n_features must be an even whole number, or None \(.*\), got 7: .* pairs of cosine and sine"),
+        ({"n_features": -2}, r"n_features must be an even whole number, or None \(.*\), got -2"),
+        ({"n_features": "auto"}, r"n_features must be an even whole number, or None \(four for each row.*\), got 'auto'"),
+        ({"n_features": 64.0}, r"n_features must be an even whole number, or None \(.*\), got 64.0"),
+        ({"n_features": True}, r"n_features must be an even whole number, or None \(.*\), got True"),
+        ({"kernel": "chi2", "n_features": "auto"}, "n_features must be .*, got 'auto'"),
         ({"sampling": "sobol"}, "sampling must be one of .*, got 'sobol'"),
         ({"random_state": "x"}, "random_state must be None, a whole number"),
     ],
@@ -48,7 +59,13 @@ from tests.estimators.learners import classifier, each_learner, regressor, small
 def test_parameters(learner, options, message):
     X, y = table()
     with pytest.raises(ValueError, match=message):
-        small(learner, **options).fit(X, targets(learner, y))
+        small(learner, **options).fit(np.abs(X), targets(learner, y))
+
+
+@pytest.mark.parametrize("learner", [KernelRegressor, KernelClassifier, KernelRidgeGD])
+def test_a_parameter_that_there_is_not(learner):
+    with pytest.raises(TypeError, match=rf"^{learner.__name__}.__init__\(\) got an unexpected keyword argument 'gamma'"):
+        learner(gamma=1.0)
 
 
 @each_learner
@@ -67,8 +84,9 @@ def test_features_against_an_additive_kernel(learner, name):
         (-np.ones(60), "Negative values in data passed to `sample_weight`"),
         (np.full(60, np.nan), "sample_weight contains NaN"),
         (np.ones(59), r"sample_weight.shape == \(59,\), expected \(60,\)"),
+        (np.ma.masked_greater(np.arange(60.0), 57), "sample_weight is a masked array with 2 masked entries"),
     ],
-    ids=["zero", "negative", "nan", "length"],
+    ids=["zero", "negative", "nan", "length", "masked"],
 )
 def test_weights(learner, weights, message):
     X, y = table()
@@ -78,16 +96,68 @@ def test_weights(learner, weights, message):
 
 @each_learner
 def test_targets(learner):
-    X, y = table()
-    y = np.array(targets(learner, y), dtype=float)
-    for value, word in ((np.nan, "NaN"), (np.inf, "infinity")):
-        y[3] = value
-        with pytest.raises(ValueError, match=f"y contains {word}"):
-            small(learner).fit(X, y)
+    X, _ = table()
     with pytest.raises(ValueError, match="requires y to be passed"):
         small(learner).fit(X, None)
     with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[60, 59\]"):
         small(learner).fit(X, np.arange(59) % 2)
+
+
+@each_learner
+@pytest.mark.parametrize("container", [np.asarray, list, pd.Series, lambda y: np.asarray(y, dtype=object)])
+@pytest.mark.parametrize(("value", "word"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")])
+def test_targets_that_are_not_finite(learner, container, value, word):
+    X, y = table()
+    y = np.array(targets(learner, y), dtype=float)
+    y[[3, 50]] = value
+    with pytest.raises(ValueError, match=f"y contains {word} in 2 of its 60 rows, the first of them row 3: drop those rows"):
+        small(learner).fit(X, container(y))
+
+
+@each_learner
+@pytest.mark.parametrize("missing", [None, pd.NA, pd.NaT], ids=str)
+def test_targets_that_are_missing(learner, missing):
+    X, y = table()
+    y = np.array(targets(learner, y), dtype=object)
+    y[7] = missing
+    with pytest.raises(ValueError, match=f"y contains {missing} in 1 of its 60 rows, the first of them row 7"):
+        small(learner).fit(X, y)
+
+
+def test_the_first_row_of_several_targets_with_a_gap():
+    X, y = table()
+    Y = np.stack([y, y], axis=1)
+    Y[5, 1] = Y[6, 0] = np.nan
+    with pytest.raises(ValueError, match="y contains NaN in 2 of its 60 rows, the first of them row 5"):
+        regressor().fit(X, Y)
+
+
+@each_learner
+def test_masked_arrays(learner):
+    X, y = table()
+    y = targets(learner, y)
+    masked = np.ma.array(X, mask=np.zeros(X.shape, dtype=bool))
+    model = small(learner).fit(masked, np.ma.array(y))  # nothing is masked
+    masked[4, 1] = np.ma.masked
+    for method in (model.predict, lambda A: small(learner).fit(A, y), lambda A: model.partial_fit(A, y)):
+        with pytest.raises(ValueError, match="X is a masked array with 1 masked entries, and its mask would be lost"):
+            method(masked)
+    with pytest.raises(ValueError, match="y is a masked array with 30 masked entries"):
+        small(learner).fit(X, np.ma.array(y, mask=np.arange(60) % 2))
+
+
+@pytest.mark.parametrize(
+    "model", [regressor(), KernelRidgeGD("gaussian", max_iter=2, random_state=0)], ids=lambda model: type(model).__name__
+)
+@pytest.mark.parametrize("dtype", [str, object])
+def test_targets_of_text(model, dtype):
+    X, y = table()
+    labels = np.where(y > 0, "high", "low").astype(dtype)
+    with pytest.raises(ValueError, match=f"y holds text, such as '(high|low)', and {type(model).__name__} needs numbers"):
+        model.fit(X, labels)
+    numbers = np.round(y, 3)
+    expected = model.fit(X, numbers).predict(X)
+    np.testing.assert_array_equal(model.fit(X, numbers.astype(str).astype(dtype)).predict(X), expected)
 
 
 @each_learner
@@ -124,8 +194,9 @@ def test_one_row():
 
 def test_one_class():
     X, y = table()
-    with pytest.raises(ValueError, match=r"y has only one class, .*at least two classes"):
-        classifier().fit(X, np.zeros(60))
+    for labels, name in ((np.zeros(60, dtype=int), "0"), (np.full(60, "yes"), "'yes'"), (np.ones(60, dtype=bool), "True")):
+        with pytest.raises(ValueError, match=f"y has only one class, {name}, .*at least two classes"):
+            classifier().fit(X, labels)
     labels = targets(KernelClassifier, y)
     with pytest.raises(ValueError, match=r"y has only one class, .*among rows of positive weight"):
         classifier().fit(X, labels, labels)
@@ -144,8 +215,8 @@ def test_class_weights_that_are_not_positive(class_weight):
         classifier(class_weight=class_weight).fit(X, targets(KernelClassifier, y))
 
 
-@pytest.mark.parametrize("class_weight", ["even", 3])
+@pytest.mark.parametrize("class_weight", ["bal", 3, np.ones(2)], ids=str)
 def test_class_weights_of_another_kind(class_weight):
     X, y = table()
-    with pytest.raises(ValueError, match="'class_weight' parameter"):
+    with pytest.raises(ValueError, match="class_weight must be 'balanced', None or a dict of a weight for each class, got"):
         classifier(class_weight=class_weight).fit(X, targets(KernelClassifier, y))

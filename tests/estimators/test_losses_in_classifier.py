@@ -44,7 +44,7 @@ def test_coefficients(loss, n_classes, weighted):
     else:
         questions = [1] if n_classes == 2 else range(n_classes)
         scores = np.stack([peer(features, y == k, weights).decision_function(features) for k in questions], axis=1)
-    found = model._decide(X)
+    found = model._outputs(X)
     if loss == "multinomial":  # scores of the softmax count up to a number for each row
         found, scores = (s - s.mean(axis=1, keepdims=True) for s in (found, scores))
     np.testing.assert_allclose(found, scores, rtol=0, atol=SOLVED)
@@ -70,8 +70,8 @@ def test_the_softmax_of_two_classes_is_the_logistic_model_of_half_the_penalty():
     X, y = labelled(2)
     soft = fixed(KernelClassifier, loss="multinomial", alpha=2e-2).fit(X, y)
     one = fixed(KernelClassifier, loss="logistic", alpha=1e-2).fit(X, y)
-    difference = np.diff(soft._decide(X), axis=1)
-    np.testing.assert_allclose(difference, one._decide(X), rtol=0, atol=SOLVED)
+    difference = np.diff(soft._outputs(X), axis=1)
+    np.testing.assert_allclose(difference, one._outputs(X), rtol=0, atol=SOLVED)
     assert soft.validation_error_ == pytest.approx(one.validation_error_, abs=SOLVED)
     # The calibration's optimiser ends at a gradient of 1e-5 of its mean loss.
     np.testing.assert_allclose(soft.predict_proba(X), one.predict_proba(X), rtol=0, atol=1e-3)
@@ -88,7 +88,7 @@ def test_weight_two_is_a_row_twice(loss):
         return drawn(KernelClassifier, loss=loss, validation=pairs).fit(X[rows], y[rows], weights)
 
     one, two = fit(np.arange(60), times.astype(float)), fit(again, None)
-    np.testing.assert_allclose(one._decide(X), two._decide(X), rtol=0, atol=10 * SOLVED)  # features up to ten long
+    np.testing.assert_allclose(one._outputs(X), two._outputs(X), rtol=0, atol=10 * SOLVED)  # features up to ten long
     assert one.validation_error_ == pytest.approx(two.validation_error_, abs=10 * SOLVED)
 
 
@@ -106,7 +106,7 @@ def test_the_highest_penalty_leaves_the_shares_of_the_classes(loss):
     X, y = labelled(3)
     model = fixed(KernelClassifier, loss=loss, alpha=1e9).fit(X, y)
     shares = np.bincount(y) / 60
-    scores = model._decide(X)
+    scores = model._outputs(X)
     # Coefficients are at most slope / (2 alpha): 1e-9, which moves no score by more.
     implied = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
     implied = implied if loss == "multinomial" else 1 / (1 + np.exp(-scores))

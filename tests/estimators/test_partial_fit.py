@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning
 from sklearn.linear_model import Ridge
@@ -176,6 +177,18 @@ def test_float32_pieces_of_a_fit_on_more_features_than_rows(learner):
     np.testing.assert_allclose(model.moments_.gram, gram, rtol=0, atol=30 * 64 * np.finfo(float).eps)
 
 
+@each_learner
+@pytest.mark.parametrize("fitted_sparse", [True, False])
+def test_sparse_and_dense_pieces(learner, fitted_sparse):
+    X, y = table()
+    X, y = np.where(np.abs(X) < 0.6, 0, X + 3), targets(learner, y)
+    first = sparse.csr_array(X[:30]) if fitted_sparse else X[:30]
+    one, two = (fixed(learner).fit(first, y[:30]) for _ in range(2))
+    one.partial_fit(X[30:], y[30:])
+    two.partial_fit(sparse.csr_array(X[30:]), y[30:])
+    assert_same_coefficients(one, two, X)
+
+
 # -- classes -------------------------------------------------------------------------------------------------------------
 
 
@@ -228,6 +241,9 @@ def test_labels_that_the_first_call_did_not_name():
 def test_losses_without_normal_equations_have_none(loss):
     assert not hasattr(classifier(loss=loss), "partial_fit")
     assert hasattr(classifier(), "partial_fit")
+    with pytest.raises(AttributeError, match="no attribute 'partial_fit'") as caught:
+        _ = classifier(loss=loss).partial_fit
+    assert str(caught.value.__cause__) == f"partial_fit needs loss='squared', and loss is '{loss}'."
 
 
 # -- refusals ------------------------------------------------------------------------------------------------------------

@@ -115,5 +115,5 @@ def test_rows_of_another_precision_than_the_fit(learner):
     X, y = table()
     model = fixed(learner, alpha=1e-1).fit(X, targets(learner, y))
     reach = np.abs(model.coef_).sum()
-    decisions = [model._decide(X.astype(dtype)) for dtype in (np.float32, np.float64)]
+    decisions = [model._outputs(X.astype(dtype)) for dtype in (np.float32, np.float64)]
     assert np.max(np.abs(decisions[0] - decisions[1])) <= 64 * EPS32 * (1 + reach)

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit, ShuffleSplit, StratifiedKFold
@@ -203,6 +204,76 @@ def test_a_frame_as_a_set():
         regressor(validation=(frame[["age", "height", "weight"]], y)).fit(frame, y)
 
 
+@each_learner
+@pytest.mark.parametrize("standardize", [True, False])
+@pytest.mark.parametrize("make", [fixed, drawn])
+@pytest.mark.parametrize("convert", [sparse.csr_matrix, sparse.csr_array, sparse.csc_array])
+def test_a_set_in_another_form_than_the_rows(learner, make, standardize, convert):
+    X, y = table()
+    X, y = np.where(np.abs(X) < 0.6, 0, np.abs(X)), targets(learner, y)
+
+    def fitted(rows, held):
+        return make(learner, standardize=standardize, validation=(held, y[HELD])).fit(rows, y[TRAIN])
+
+    for rows in (X[TRAIN], convert(X[TRAIN])):
+        one, two = fitted(rows, X[HELD]), fitted(rows, convert(X[HELD]))
+        bound = solving_error(features_of(one, X), 1e-2)
+        assert two.validation_error_ == pytest.approx(one.validation_error_, rel=bound)
+        np.testing.assert_allclose(output(two, X), output(one, X), rtol=0, atol=bound * (1 + np.abs(one.coef_).sum()))
+
+
+@each_learner
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_set_takes_the_precision_of_the_rows(learner, dtype):
+    X, y = table()
+    y = targets(learner, y)
+    models = [
+        fixed(learner, validation=(X[HELD].astype(held), y[HELD])).fit(X[TRAIN].astype(dtype), y[TRAIN])
+        for held in (np.float32, np.float64)
+    ]
+    assert {record["precision"] for model in models for record in model.history_} == {np.dtype(dtype).name}
+    # Rows of the set are rounded to float32 on one side: a condition number of 1e2, and features of length one.
+    one, two = (model.validation_error_ for model in models)
+    assert one == pytest.approx(two, rel=1e2 * 64 * float(np.finfo(np.float32).eps))
+
+
+@each_learner
+@pytest.mark.parametrize(
+    "container",
+    [
+        lambda X, y: (X.tolist(), y.tolist()),
+        lambda X, y: (X.tolist(), y),
+        lambda X, y: (list(X), tuple(y)),
+        lambda X, y: (tuple(map(tuple, X)), y, np.ones(len(y)).tolist()),
+    ],
+    ids=["lists", "list and array", "list of arrays", "tuples"],
+)
+def test_lists_as_a_set(learner, container):
+    X, y = table()
+    y = targets(learner, y)
+    plain = small(learner, validation=(X[HELD], y[HELD])).fit(X[TRAIN], y[TRAIN])
+    model = small(learner, validation=container(X[HELD], y[HELD])).fit(X[TRAIN], y[TRAIN])
+    np.testing.assert_array_equal(output(model, X), output(plain, X))
+
+
+@each_learner
+@pytest.mark.parametrize("container", [list, np.asarray, lambda rows: rows.tolist()], ids=["list", "array", "numbers"])
+def test_a_tuple_of_splits_is_no_set(learner, container):
+    X, y = table()
+    y = targets(learner, y)
+    pairs = [(TRAIN, HELD), (HELD, TRAIN)]
+    listed = small(learner, validation=pairs).fit(X, y)
+    model = small(learner, validation=tuple((container(a), container(b)) for a, b in pairs)).fit(X, y)
+    np.testing.assert_array_equal(output(model, X), output(listed, X))
+
+
+def test_two_rows_of_whole_numbers_are_a_set():
+    X, y = table()
+    model = fixed(KernelRegressor, validation=([[1, 2, 3], [4, 5, 6]], [1, 2])).fit(X, y)
+    residual = model.predict([[1, 2, 3], [4, 5, 6]]) - [1, 2]
+    assert model.validation_error_ * y.var() == pytest.approx(np.mean(residual**2), rel=1e-9)
+
+
 # -- refusals ------------------------------------------------------------------------------------------------------------
 
 
@@ -218,10 +289,33 @@ def test_a_frame_as_a_set():
         (lambda X, y: (X, y, -np.ones(60)), "validation set is not like the rows of fit: .*Negative values"),
         (lambda X, y: (X, y, np.ones(3)), r"validation set is not like the rows of fit: sample_weight.shape == \(3,\)"),
         (lambda X, y: (X[:0], y[:0]), "validation set is not like the rows of fit: .*0 sample"),
-        (lambda X, y: (X.tolist(), y.tolist()), r"cannot be used: .*a set \(X, y\) of arrays"),
-        (lambda X, y: (X, y, y, y), "cannot be used"),
+        (lambda X, y: (X[:, :2].tolist(), y.tolist()), "validation set is not like the rows of fit: X has 2 features"),
+        (lambda X, y: ([["a", "b", "c"]], [0]), "validation set is not like the rows of fit: X, column 0 holds text"),
+        (lambda X, y: [X, y], r"a list of 2 \(ndarray of shape \(60, 3\), .*entry 0 is not a pair .*a tuple \(X, y\)"),
+        (lambda X, y: (X,), r"a tuple of 1 \(ndarray of shape \(60, 3\)\), cannot be used: .*a tuple \(X, y\)"),
+        (lambda X, y: (X.tolist(),), r"a tuple of 1 \(list of shape \(60, 3\)\), cannot be used: .*a tuple \(X, y\)"),
+        (lambda X, y: (X, y, y, y), r"a tuple of 4 .*, \.\.\.\), cannot be used: entry 0 is not a pair"),
+        (lambda X, y: (y.tolist(), X.tolist()), "cannot be used: entry 0 is not a pair"),
+        (lambda X, y: ([[1.0, 2.0, 3.0], [1.0]], [0, 1]), r"cannot be used: .*a tuple \(X, y\)"),
     ],
-    ids=["width", "length", "no y", "nan", "zero", "negative", "weights", "empty", "lists", "four"],
+    ids=[
+        "width",
+        "length",
+        "no y",
+        "nan",
+        "zero",
+        "negative",
+        "weights",
+        "empty",
+        "width of lists",
+        "text",
+        "list",
+        "no targets",
+        "lists without targets",
+        "four",
+        "exchanged",
+        "ragged",
+    ],
 )
 def test_sets_that_cannot_be_used(learner, change, message):
     X, y = table()
@@ -236,8 +330,17 @@ def test_sets_that_cannot_be_used(learner, change, message):
 def test_a_set_against_another_criterion(learner, criterion):
     X, y = table()
     y = targets(learner, y)
-    with pytest.raises(ValueError, match=r"validation=.*(holdout|leave it out)"):
-        small(learner, criterion=criterion, validation=(X, y)).fit(X, y)
+    for held in ((X, y), (X.tolist(), y.tolist())):
+        with pytest.raises(ValueError, match=f"criterion='{criterion}' .*: criterion must be 'auto' or 'holdout'") as caught:
+            small(learner, criterion=criterion, validation=held).fit(X, y)
+        assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("validation", [3, KFold(3), [(TRAIN, HELD)]], ids=str)
+def test_leave_one_out_takes_no_validation(validation):
+    X, y = table()
+    with pytest.raises(ValueError, match=r"^validation.* is of no use to 'loo', .*: leave it out"):
+        regressor(criterion="loo", validation=validation).fit(X, y)
 
 
 @each_learner
@@ -250,8 +353,9 @@ def test_a_set_against_another_criterion(learner, criterion):
         ([(TRAIN, np.arange(60))], "the training rows of a split are not all the rows"),
         ([([], np.arange(60))], "cannot be used|leaves no rows to train on"),
         ([(TRAIN, [61])], "cannot be used: index 61 is out of bounds"),
-        ([(TRAIN, HELD, HELD)], "cannot be used: too many values"),
-        ([3, 4], "cannot be used"),
+        ([(TRAIN, HELD, HELD)], r"cannot be used: entry 0 is not a pair \(training rows, validation rows\)"),
+        ([(TRAIN, HELD), 4], "cannot be used: entry 1 is not a pair"),
+        ([3, 4], "cannot be used: entry 0 is not a pair"),
         (ShuffleSplit(3, random_state=0), "cannot be used: .*more than one"),
         (KFold(61), "cannot be used: .*61"),
     ],

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.model_selection import KFold, PredefinedSplit
 
@@ -76,6 +77,21 @@ def test_a_set_is_validated_on_and_not_fitted(weighted):
     expected = weights @ (model.predict(X[HELD]) - y[HELD]) ** 2 / weights.sum() / y[TRAIN].var()
     assert model.validation_error_ == pytest.approx(expected, rel=1e-10)
     assert {record["n_rows"] for record in model.history_} == {60}
+
+
+@pytest.mark.parametrize("standardize", [True, False])
+def test_sparse_rows_are_dense_rows(standardize):
+    X, y = table()
+    X = np.where(np.abs(X) < 0.6, 0, X + 3)
+    thin = sparse.csr_array(X)
+
+    def fitted(rows, held):
+        return exact(max_iter=3, standardize=standardize, validation=(held[HELD], y[HELD])).fit(rows[TRAIN], y[TRAIN])
+
+    expected = fitted(X, X)
+    for model in (fitted(X, thin), fitted(thin, X), fitted(thin, thin)):
+        for rows in (X, thin):
+            np.testing.assert_array_equal(model.predict(rows), expected.predict(X))
 
 
 def test_the_memory_of_a_set_counts():

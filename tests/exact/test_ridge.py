@@ -6,10 +6,12 @@ from sklearn.base import clone
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from bochner.criteria import Folds, HeldOutError, Rows
+from bochner.criteria import HeldOutError
 from bochner.exact import KernelRidgeGD
 from bochner.exact.criterion import ExactFolds, ExactHeldOutError, ExactRidge
+from bochner.exact.ridge import _readable
 from bochner.features import FeatureChoices, build_map
+from bochner.folds import Folds, Rows
 from bochner.kernels import Gaussian
 from tests.cases import ALL, each, rows, with_scales
 
@@ -118,8 +120,25 @@ def test_scale_of_a_column_follows_its_unit():
 
 
 def test_too_many_rows_are_refused():
-    with pytest.raises(ValueError, match=r"100 rows need about .* fit at most \d+ rows, raise max_memory, or use"):
+    message = "100 rows need about 480 kB .* max_memory is 100 kB: fit at most 45 rows, raise max_memory, or use"
+    with pytest.raises(ValueError, match=message):
         KernelRidgeGD(max_memory=1e5).fit(np.ones((100, 2)), np.ones(100))
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "text"),
+    [
+        (0.5, "0.5 bytes"),
+        (999, "999 bytes"),
+        (1e3, "1 kB"),
+        (4.8e5, "480 kB"),
+        (2.25e6, "2.25 MB"),
+        (8e9, "8 GB"),
+        (3e16, "3e+04 TB"),
+    ],
+)
+def test_sizes_are_readable(n_bytes, text):
+    assert _readable(n_bytes) == text
 
 
 def test_leave_one_out_is_refused():

@@ -8,11 +8,11 @@ import torch
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
-from bochner import log_loss
-from bochner.criteria import Folds, Rows
+from bochner import held_out_loss
 from bochner.engines import passes, products
+from bochner.folds import Folds, Rows
+from bochner.held_out_loss import FoldedLoss, HeldOutLoss
 from bochner.kernels import Cauchy, Gaussian, Matern, SkewedChi2
-from bochner.log_loss import FoldedLoss, HeldOutLoss
 from bochner.losses import LOSSES
 from bochner.solvers.penalty_search import HIGHEST_PENALTY, LOWEST_PENALTY
 from tests.cases import numerical_gradient, relative_error, slope_along
@@ -129,7 +129,7 @@ def test_span_of_the_rows(scheme, name, c, fixed_penalty, monkeypatch):
     reduced = criterion.evaluate(feature_map, LOG_ALPHA)
     assert_same(criterion.evaluate(feature_map, LOG_ALPHA), reduced)
     coef = np.vstack(criterion.fit(feature_map, reduced))
-    monkeypatch.setattr(log_loss, "FEW_ROWS", np.inf)
+    monkeypatch.setattr(held_out_loss, "few_rows", lambda *_: False)
     assert criterion._tables(feature_map)[1] is None
     full = HeldOutLoss(folds, LOSSES[name]).evaluate(feature_map, LOG_ALPHA)
     assert_same(reduced, full)
@@ -327,8 +327,8 @@ def test_kept_and_recomputed_features_agree(scheme, name, c, fixed_penalty, monk
     folds, feature_map = case(name, c, scheme)
     criterion = HeldOutLoss(folds, LOSSES[name])
     kept = criterion.evaluate(feature_map, LOG_ALPHA)
-    monkeypatch.setattr(log_loss, "KEPT_BYTES", 0)
-    monkeypatch.setattr(log_loss, "forward", None)  # what keeps features is not called
+    monkeypatch.setattr(held_out_loss, "KEPT_BYTES", 0)
+    monkeypatch.setattr(held_out_loss, "forward", None)  # what keeps features is not called
     recomputed = HeldOutLoss(folds, LOSSES[name]).evaluate(feature_map, LOG_ALPHA)
     assert_same(recomputed, kept)
     one, two = (np.vstack(criterion.fit(feature_map, evaluation)) for evaluation in (kept, recomputed))

@@ -22,19 +22,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from bochner.arrays import Array, fetch64
-from bochner.criteria import Folds, HeldOut, Rows, Span
 from bochner.engines import forward, predict, pull_back
 from bochner.engines.products import Products, TableFeatures
 from bochner.features import FeatureGradient, FeatureMap
+from bochner.folds import Folds, HeldOut, Rows
 from bochner.losses import Loss
 from bochner.solvers.newton import TOLERANCE, PenalisedLoss
 from bochner.solvers.penalty_search import PENALTIES, PenaltySearch
+from bochner.span import Span, few_rows
 
 KEPT_BYTES = 2**30
 """Features of all rows are kept in memory during one evaluation where they take no more than this; else they are made anew
 for every pass."""
-FEW_ROWS = 1.5
-"""Coefficients lie in the span of the rows: it is worked in where there are this many times more features than rows."""
 SEARCH_TOLERANCE, SEARCH_ADJOINT_TOLERANCE = 1e-5, 1e-3
 """How exactly models and adjoints are solved for at penalties that are only tried; those of the best one are exact."""
 DESCENT_STEP = 2.5
@@ -87,7 +86,7 @@ class HeldOutLoss:
         log_alpha = search.best(log_alpha, bounds=bounds).log_alpha if self.penalty is None else float(np.log(self.penalty))
         best = search.exactly(log_alpha)
         self._known = {k: {t: _expand(coef, basis) for t, coef in known.items()} for k, known in search.known.items()}
-        models = {k: FoldModel(_expand(m.coef, basis), _expand(m.adjoint, basis)) for k, m in best.models.items()}
+        models = {k: LossModel(_expand(m.coef, basis), _expand(m.adjoint, basis)) for k, m in best.models.items()}
         slope = self._gradient(feature_map, models) if gradient else None
         predictors = {k: (model.coef[:-1], model.coef[-1]) for k, model in models.items()}
         return LossEvaluation(best.value, best.log_alpha, slope, predictors)
@@ -115,12 +114,12 @@ class HeldOutLoss:
             return [TableFeatures(feature_map, part.X) for part in parts], None
         kept = [forward(feature_map, part.X) for part in parts]
         basis = None
-        if FEW_ROWS * self.folds.n <= feature_map.n_features:
+        if few_rows(self.folds.n, feature_map.n_features):
             basis = Span.of(np.concatenate([fetch64(features) for features in kept]))
             kept = np.split(np.ascontiguousarray(basis.coordinates), np.cumsum([part.n for part in parts])[:-1])
         return [TableFeatures(feature_map, part.X, features) for part, features in zip(parts, kept, strict=True)], basis
 
-    def _gradient(self, feature_map: FeatureMap, models: dict[int, FoldModel]) -> FeatureGradient:
+    def _gradient(self, feature_map: FeatureMap, models: dict[int, LossModel]) -> FeatureGradient:
         loss = self.loss
         held_weight = sum(float(self.folds.parts[k].weights.sum()) for k in models)
         weight = sum(float(part.weights.sum()) for part in self.folds.parts)
@@ -153,7 +152,7 @@ Known = dict[float, Array]
 
 
 @dataclass(frozen=True)
-class FoldModel:
+class LossModel:
     """The model that predicts one part, and the adjoint of its held-out loss: both (d + 1, c), intercept last."""
 
     coef: Array
@@ -161,13 +160,13 @@ class FoldModel:
 
 
 @dataclass(frozen=True)
-class FoldedSolution:
+class LossSolution:
     """All parts predicted at one penalty: held-out loss, its derivative in log alpha, the models."""
 
     value: float
     slope: float
     log_alpha: float
-    models: dict[int, FoldModel]
+    models: dict[int, LossModel]
     curvature: float | None = None
     """The second derivative in log alpha, which is not known here."""
 
@@ -190,7 +189,7 @@ class FoldedLoss(PenaltySearch):
         self.earlier = earlier
         self.known: dict[int, Known] = {k: {} for k in folds.validated}
 
-    def best(self, start: float | None, *, bounds: tuple[float, float] = PENALTIES) -> FoldedSolution:
+    def best(self, start: float | None, *, bounds: tuple[float, float] = PENALTIES) -> LossSolution:
         """The penalty of least loss near ``start``, or near the best one on the way down from the highest.
 
         Small penalties cost the most, and each model is a good start for that of the next smaller penalty.
@@ -206,15 +205,15 @@ class FoldedLoss(PenaltySearch):
             best = min(best, trial, key=lambda s: s.value)
         return best.log_alpha
 
-    def at(self, log_alpha: float) -> FoldedSolution:
+    def at(self, log_alpha: float) -> LossSolution:
         """Every part predicted with penalty exp(log_alpha), exactly enough to compare penalties."""
         return self._solve(log_alpha, SEARCH_TOLERANCE, SEARCH_ADJOINT_TOLERANCE)
 
-    def exactly(self, log_alpha: float) -> FoldedSolution:
+    def exactly(self, log_alpha: float) -> LossSolution:
         """The same as exactly as its derivatives need it."""
         return self._solve(log_alpha, TOLERANCE, TOLERANCE)
 
-    def _solve(self, log_alpha: float, tol: float, adjoint_tol: float) -> FoldedSolution:
+    def _solve(self, log_alpha: float, tol: float, adjoint_tol: float) -> LossSolution:
         alpha = float(np.exp(log_alpha))
         value = slope = 0.0
         models = {}
@@ -225,8 +224,8 @@ class FoldedLoss(PenaltySearch):
             adjoint = problem.solve_hessian(point, held_gradient, tol=adjoint_tol)
             value += held_value
             slope -= 2 * alpha * float(np.sum(result.coef[:-1] * adjoint[:-1]))
-            models[k] = FoldModel(result.coef, adjoint)
-        return FoldedSolution(value, slope, log_alpha, models)
+            models[k] = LossModel(result.coef, adjoint)
+        return LossSolution(value, slope, log_alpha, models)
 
     def _held_out(self, k: int, coef: Array) -> tuple[float, Array]:
         """Part k's share of the held-out loss, and its gradient in the coefficients: (d + 1, c)."""

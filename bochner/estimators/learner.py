@@ -1,0 +1,273 @@
+"""What all kernel learners share: their choices and data checked, rows standardised and cut into folds, what was learned."""
+
+from __future__ import annotations
+
+import numbers
+import reprlib
+import warnings
+from abc import abstractmethod
+from contextlib import AbstractContextManager, closing, nullcontext
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from bochner.arrays import Array, fetch, is_foreign
+from bochner.descent import NO_SCALE, TOLERANCES, UNSEEN_PARTS, Descent, Level, Plan, family_name
+from bochner.estimators.folds import cut_rows, hold_out, is_splitter, is_validation_set, split_rows
+from bochner.estimators.validation import check_option, check_rows, check_weights
+from bochner.folds import Folds, Rows
+from bochner.kernels import Kernel, get_kernel
+from bochner.kernels.ties import SharedScales
+from bochner.penalties import SCALE_PENALTIES
+from bochner.progress import ProgressLine
+from bochner.standardise import Standardiser
+
+AUTO_KERNELS = ("gaussian", "cauchy", "matern32")
+"""Families tried by kernel="auto"."""
+FEW_ROWS = 100
+"""With fewer rows for each column, scale="auto" doubts whether they can tell the columns apart."""
+CRITERIA = ("auto", "holdout", "kfold", "loo")
+
+
+class KernelLearner(BaseEstimator):
+    """An estimator that learns a kernel's parameters by the gradient of held-out error, on features or without.
+
+    Subclasses have the parameters kernel, scale, alpha, criterion, validation, scale_penalty, scale_penalty_strength,
+    standardize, warm_start, tol, verbose and callback.
+    """
+
+    kernel: Any
+    scale: Any
+    alpha: Any
+    criterion: str
+    validation: Any
+    scale_penalty: str
+    scale_penalty_strength: float
+    standardize: bool
+    warm_start: bool
+    tol: float | None
+    verbose: int
+    callback: Any
+
+    @abstractmethod
+    def _levels(self, n_rows: int, n_columns: int) -> tuple[Level, ...]:
+        """The sizes to go through."""
+
+    def _families(self) -> tuple[Kernel, ...]:
+        """The kernels to try, as they are named or given."""
+        if isinstance(self.kernel, str) and self.kernel == "auto":
+            return tuple(get_kernel(name) for name in AUTO_KERNELS)
+        return (get_kernel(self.kernel),)
+
+    def _strictest(self) -> Kernel:
+        """The kernel with the smallest domain among those to try."""
+        return max(self._families(), key=lambda family: family.lower)
+
+    def _starts(self, n_columns: int) -> tuple[Kernel, ...]:
+        """The same kernels for standardised rows, with one scale for each column."""
+        spread = self.standardiser_.spread
+        return tuple(family.replace(scale=family.scales(n_columns) * spread) for family in self._families())
+
+    def _check_choices(self) -> None:
+        """Errors that need no data."""
+        check_option("scale_penalty", self.scale_penalty, tuple(SCALE_PENALTIES))
+        check_option("criterion", self.criterion, CRITERIA)
+        for name, or_none in (("scale_penalty_strength", ""), ("tol", "None, or ")):
+            value = getattr(self, name)
+            if not (or_none and value is None) and not (isinstance(value, numbers.Real) and 0 <= float(value) < np.inf):
+                raise ValueError(f"{name} must be {or_none}a number, zero or more, got {value!r}.")
+        if not (self.callback is None or callable(self.callback)):
+            raise ValueError(f"callback must be a function of one record or None, got {self.callback!r}.")
+        chosen = self.alpha is None or (isinstance(self.alpha, str) and self.alpha == "per-target")
+        if not chosen and not (isinstance(self.alpha, numbers.Real) and 1e-13 <= float(self.alpha) <= 1e13):
+            raise ValueError(
+                f"alpha must be a positive number, None (the best one) or 'per-target', got {self.alpha!r}; numbers from "
+                "1e-13 to 1e13 make a difference."
+            )
+
+    def _check_fit_rows(self, X: Any, sample_weight: Any) -> tuple[Array, Array]:
+        """Checked rows, and their weights (n,)."""
+        X = _on_host(check_rows(self, X, kernel=self._strictest(), reset=True))
+        weights = check_weights(sample_weight, X)
+        if not (weights > 0).any():
+            raise ValueError("sample_weight is zero for every row: give at least two rows a positive weight.")
+        lost = weights < len(weights) * np.finfo(np.float64).eps * weights.max()  # in the rounding of sums with the others
+        return X, np.where(lost, 0.0, weights)
+
+    def _check_validation_set(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[Array, Array, Array]:
+        """The user's own validation rows (n, m), their targets (n, c) and weights (n,)."""
+        try:
+            X = _on_host(check_rows(self, X, kernel=self._strictest(), reset=False))
+            weights = check_weights(sample_weight, X)
+            targets = self._targets_of(X, y)
+            weights = weights * self._weights_of(X, y)
+        except ValueError as error:
+            raise ValueError(f"The validation set is not like the rows of fit: {error}") from error
+        if not (weights > 0).any():
+            raise ValueError("The weights of the validation set are all zero.")
+        return X, targets, weights
+
+    def _check_new_rows(self, X: Any) -> Array:
+        """Rows like those of the fit."""
+        check_is_fitted(self)
+        return _on_host(check_rows(self, X, kernel=self.kernel_, reset=False))
+
+    def _prepare(self, X: Array, targets: Array, weights: Array) -> Rows:
+        """Rows of positive weight and their targets, standardised, with weights of mean one: only their ratios count."""
+        used = weights > 0
+        if not used.all():
+            X, targets, weights = X[used], targets[used], weights[used]
+        self._weight_unit = float(weights.max()) * float((weights / weights.max()).mean())
+        weights = weights / weights.max()
+        weights = weights / weights.mean()
+        as_they_are = not self.standardize or any(np.isfinite(family.lower) for family in self._families())
+        self.standardiser_ = Standardiser.identity(X.shape[1]) if as_they_are else Standardiser.of(X, weights)
+        self._target_standardiser = self._standardise_targets(targets, weights)
+        return Rows(self._standardised(X), self._target_standardiser(targets), weights)
+
+    def _standardised(self, X: Array) -> Array:
+        """Rows standardised, in float32 where they come so and in float64 otherwise."""
+        return self.standardiser_(X if X.dtype == np.float32 else X.astype(np.float64, copy=False))
+
+    def _standardise_targets(self, targets: Array, weights: Array) -> Standardiser:
+        return Standardiser.of(targets, weights)
+
+    def _targets_of(self, X: Array, y: Any) -> Array:
+        """Targets (n, c) of y, as in fit."""
+        raise NotImplementedError
+
+    def _weights_of(self, X: Array, y: Any) -> Array:
+        """What multiplies the weights of rows (n,), as in fit."""
+        return np.ones(X.shape[0])
+
+    def _folds(self, rows: Rows, rng: np.random.Generator, X: Array, y: Any, used: Array) -> Folds:
+        """Rows in random order, in the parts that ``criterion`` and ``validation`` ask for."""
+        if is_validation_set(self.validation):
+            if self.criterion not in ("auto", "holdout"):
+                raise ValueError(
+                    f"validation is a set of your own, and criterion={self.criterion!r} validates on the rows of fit: "
+                    "criterion must be 'auto' or 'holdout'."
+                )
+            held, targets, weights = self._check_validation_set(*self.validation)
+            held_rows = Rows(self._standardised(held), self._target_standardiser(targets), weights / self._weight_unit)
+            return hold_out(rows, rng, held_rows.in_form_of(rows).take(weights > 0))
+        if self.criterion != "loo" and is_splitter(self.validation):
+            return split_rows(rows, rng, self.validation, X, y, used)
+        return cut_rows(rows, rng, self.criterion, self.validation)
+
+    def _plan(self, n_rows: int, n_columns: int, before: Kernel | None) -> Plan:
+        """The descent to make; ``before`` is a kernel of earlier rows to start from."""
+        families, levels = self._starts(n_columns), self._levels(n_rows, n_columns)
+        if before is not None:
+            families, levels = self._resumed(before, n_columns), levels[-1:]
+        penalty = SCALE_PENALTIES[self.scale_penalty](self.scale_penalty_strength)
+        regularised = self.scale_penalty != "none" and self.scale_penalty_strength > 0
+        from_rows = isinstance(self.kernel, str) and before is None  # and not from scales that are given
+        return Plan(
+            families=families,
+            n_starts=2 if from_rows else 0,
+            levels=levels,
+            ties=SharedScales(self._groups(n_columns)),
+            scale_penalty=penalty,
+            tol=TOLERANCES[0] if self.tol is None and regularised else self.tol,
+        )
+
+    def _earlier_kernel(self) -> Kernel | None:
+        """The kernel of an earlier fit to go on from: with warm_start, where ``kernel`` asks for no other family."""
+        if not (self.warm_start and hasattr(self, "kernel_")):
+            return None
+        if isinstance(self.kernel, str) and self.kernel == "auto":
+            return self.kernel_
+        return self.kernel_ if family_name(self.kernel_) == family_name(get_kernel(self.kernel)) else None
+
+    def _resumed(self, before: Kernel, n_columns: int) -> tuple[Kernel, ...]:
+        """The kernel of an earlier fit, for the rows of this one."""
+        scales = before.scales(n_columns) if np.size(before.scale) in (1, n_columns) else None
+        if scales is None:
+            raise ValueError(
+                f"warm_start goes on from a kernel of {np.size(before.scale)} columns, and X has {n_columns}: "
+                "fit a clone of the model, or set warm_start=False."
+            )
+        return (before.replace(scale=scales * self.standardiser_.spread),)
+
+    def _other_ties(self, n_rows: int, n_columns: int, plan: Plan) -> SharedScales | None:
+        """With scale="auto" all columns may share a scale, where rows may be too few for scales of their own.
+
+        Scales that are given stay apart, and a sparse penalty needs them so.
+        """
+        few = n_columns > 1 and n_rows < FEW_ROWS * n_columns and n_rows >= 2 * UNSEEN_PARTS
+        if self.scale != "auto" or not few or plan.n_starts == 0 or self.scale_penalty == "sparse":
+            return None
+        return SharedScales(np.zeros(n_columns, dtype=int))
+
+    def _groups(self, n_columns: int) -> Array:
+        """The group of each column (m,): which columns share a scale."""
+        if isinstance(self.scale, str):
+            check_option("scale", self.scale, ("auto", "per-column", "shared"))
+            return np.zeros(n_columns, dtype=int) if self.scale == "shared" else np.arange(n_columns)
+        try:
+            groups = np.asarray(self.scale)
+        except ValueError:  # lists of different lengths
+            groups = np.empty(0)
+        names = groups.dtype.kind == "O" and all(isinstance(group, str | numbers.Integral) for group in groups.ravel())
+        if groups.shape != (n_columns,) or not (names or groups.dtype.kind in "iuU"):
+            raise ValueError(
+                f"scale says which columns share one: 'auto', 'per-column', 'shared', or a whole number or a name for each "
+                f"of the {n_columns} columns, such as {[0, 0, 1, 2][:n_columns]} or {['a', 'a', 'b', 'c'][:n_columns]}, got "
+                f"{reprlib.repr(self.scale)}. To start from scales of your own give kernel an object, such as "
+                "Gaussian(scale=...)."
+            )
+        return np.unique(groups.astype(str) if names else groups, return_inverse=True)[1]
+
+    def _watching(self, plan: Plan) -> AbstractContextManager[Any]:
+        """A context with the callback of a descent: the user's, behind a progress line if ``verbose``."""
+        return closing(ProgressLine(plan.levels, self.callback)) if self.verbose else nullcontext(self.callback)
+
+    def _keep_kernel(self, kernel: Kernel, rows: Rows) -> None:
+        """A kernel of standardised rows as fitted attributes, in the units of the data."""
+        largest = abs(rows.X).max(axis=0)
+        varies = np.ravel(largest.toarray() if sparse.issparse(largest) else largest) > 0
+        relevance = np.where(varies, np.asarray(kernel.scale), 0.0)  # a constant column keeps the scale it started with
+        relevance = relevance / max(float(relevance.max()), np.finfo(np.float64).tiny)
+        self.relevance_ = np.where(relevance <= 2 * NO_SCALE, 0.0, relevance)
+        self.kernel_ = kernel.replace(scale=np.asarray(kernel.scale) / self.standardiser_.spread)
+        self.scale_ = np.asarray(self.kernel_.scale)
+
+    def _keep_descent(self, descent: Descent) -> None:
+        """How the kernel was found, as fitted attributes."""
+        self.families_ = descent.families
+        self.history_ = descent.history
+        self.n_scales_ = descent.best.plan.ties.n_groups
+        self.n_iter_ = descent.best.n_iter
+        self.converged_ = descent.best.converged and not descent.interrupted
+
+    def _warn_if_interrupted(self, descent: Descent) -> None:
+        """Say that learning ended early; the model is whole by now."""
+        if descent.interrupted:
+            warnings.warn(
+                f"Interrupted after {len(descent.history)} evaluations: the best kernel so far is kept, with an error of "
+                f"{descent.best.value:.4g}. fit again with warm_start=True to go on from it.",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+
+    def relevance_by_name(self) -> dict[str, float]:
+        """The relevance of each column by its name, most relevant first."""
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)])
+        order = np.argsort(-self.relevance_, kind="stable")
+        return {str(names[i]): float(self.relevance_[i]) for i in order}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _on_host(X: Array) -> Array:
+    """Rows as they are, or as NumPy rows where they come from another array library."""
+    return fetch(X) if is_foreign(X) else X

@@ -1,0 +1,87 @@
+"""Rows with targets and weights, in the parts that are held out in turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from bochner.arrays import Array, dense
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows X (n, m) with targets Y (n, c) and weights (n,), the last two in float64."""
+
+    X: Array
+    targets: Array
+    weights: Array
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return self.X.shape[0]
+
+    def take(self, index: Array) -> Rows:
+        """Some of the rows."""
+        return Rows(self.X[index], self.targets[index], self.weights[index])
+
+    def in_form_of(self, other: Rows) -> Rows:
+        """The same with X sparse or dense, and in the precision, as that of other rows."""
+        X = sparse.csr_array(self.X) if sparse.issparse(other.X) else dense(self.X)
+        return replace(self, X=X.astype(other.X.dtype, copy=False))
+
+    @classmethod
+    def stack(cls, parts: list[Rows]) -> Rows:
+        """Several sets of rows as one."""
+        X = [part.X for part in parts]
+        return cls(
+            sparse.vstack(X, format="csr") if sparse.issparse(X[0]) else np.concatenate(X),
+            np.concatenate([part.targets for part in parts]),
+            np.concatenate([part.weights for part in parts]),
+        )
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Rows and what models that have not seen them predict: (n, c)."""
+
+    rows: Rows
+    predictions: Array
+
+
+@dataclass(frozen=True)
+class Folds:
+    """Parts of the rows, and which of them are predicted from all the others."""
+
+    parts: tuple[Rows, ...]
+    validated: tuple[int, ...]
+    fitted: tuple[int, ...] | None = None
+    """The parts that the final regression is fitted on; None: all of them."""
+
+    @property
+    def n(self) -> int:
+        """Number of rows in all."""
+        return sum(part.n for part in self.parts)
+
+    def head(self, n_rows: int, most_validated: int | None = None) -> Folds:
+        """The first rows of every part, in proportion, about ``n_rows`` in all: rows must be in random order.
+
+        Of the parts to predict, the first ``most_validated`` stay so.
+        """
+        share = min(1.0, n_rows / self.n)
+        validated = self.validated[:most_validated]
+        return replace(
+            self, validated=validated, parts=tuple(p.take(slice(0, max(1, int(np.ceil(share * p.n))))) for p in self.parts)
+        )
+
+    def astype(self, dtype: Any) -> Folds:
+        """The same with X in another precision."""
+        return replace(self, parts=tuple(replace(p, X=p.X.astype(dtype)) for p in self.parts))
+
+    @property
+    def to_fit(self) -> list[Rows]:
+        """The parts that the final regression is fitted on."""
+        return [self.parts[k] for k in range(len(self.parts)) if self.fitted is None or k in self.fitted]

@@ -1,0 +1,22 @@
+"""Pictures of kernels, of their approximations and of learned models: axes in, axes out.
+
+Every function draws on ``ax``, or on a new figure where it is left out, and returns the axes. Colours follow Matplotlib's
+current style. Matplotlib is imported only when something is drawn: ``pip install bochner[plots]``.
+"""
+
+from bochner.plots.axes import Axes, rms_error
+from bochner.plots.kernels import plot_approximation, plot_convergence, plot_gram, plot_kernel
+from bochner.plots.learned import plot_calibration, plot_history, plot_predictions, plot_relevance
+
+__all__ = [
+    "Axes",
+    "plot_approximation",
+    "plot_calibration",
+    "plot_convergence",
+    "plot_gram",
+    "plot_history",
+    "plot_kernel",
+    "plot_predictions",
+    "plot_relevance",
+    "rms_error",
+]

@@ -1,0 +1,189 @@
+"""Pictures of fitted models: what they look at, how they were learned, and how well they predict."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from bochner.arrays import fetch64
+from bochner.plots.axes import MAX_DOTS, Axes, draw_diagonal, evenly, few_ticks, given_or_new, ink, plain_ticks, rms_error
+
+MAX_BARS = 200
+"""Dots that have error bars."""
+HEADROOM = 1.45
+"""Height of a history, over that of its dots: the sizes of the levels stand above them."""
+BINS = 10
+FOOT = 0.2
+"""Height of the bars at the foot of a reliability curve."""
+
+
+def plot_relevance(model: Any, ax: Axes | None = None, top: int = 20) -> Axes:
+    """The relevance of each column to a learned kernel as bars, the ``top`` most relevant ones from the top down.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from bochner import KernelRegressor
+    >>> from bochner.plots import plot_relevance
+    >>> model = KernelRegressor("gaussian", n_features=32, random_state=0).fit(*load_diabetes(return_X_y=True))
+    >>> len(plot_relevance(model, top=3).patches)
+    3
+    """
+    _require(model, "relevance_")
+    if top < 1:
+        raise ValueError(f"top must be the number of columns to show, at least 1, got {top!r}.")
+    everything = model.relevance_by_name()
+    names, values = list(everything)[:top], list(everything.values())[:top]
+    ax = given_or_new(ax)
+    ax.barh(range(len(names)), values, color="C0", height=0.7)
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    ax.set_xlim(0, 1.02)
+    ax.set_xlabel("relevance")
+    if len(names) < len(everything):
+        ax.set_title(f"the first {len(names)} of {len(everything)} columns")
+    return ax
+
+
+def plot_history(model: Any, ax: Axes | None = None) -> Axes:
+    """The criterion of every kernel tried against the seconds since learning began.
+
+    Dots are evaluations, lines the lowest one so far of a family at a level. Dotted lines mark where levels begin, with
+    their numbers of features and rows: errors of different levels are not the same quantity. The starts are chosen before
+    the first dot.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from bochner import KernelRegressor
+    >>> from bochner.plots import plot_history
+    >>> model = KernelRegressor("gaussian", n_features=32, random_state=0).fit(*load_diabetes(return_X_y=True))
+    >>> plot_history(model).get_ylabel()
+    'criterion'
+    """
+    history = _require(model, "history_")
+    families = list(dict.fromkeys(record["kernel"] for record in history))
+    colours = {family: f"C{i}" for i, family in enumerate(families)}
+    ax = given_or_new(ax)
+    labelled: set[str] = set()
+    for (family, _), run in groupby(history, key=lambda record: (record["kernel"], record["level"])):
+        seconds, values = np.array([(record["seconds"], record["criterion"]) for record in run]).T
+        label = None if family in labelled else family
+        labelled.add(family)
+        ax.plot(seconds, values, ".", markersize=4, alpha=0.5, color=colours[family])
+        ax.plot(seconds, np.minimum.accumulate(values), linewidth=1.6, color=colours[family], label=label)
+    ax.set_yscale("log")
+    plain_ticks(ax.yaxis, few_ticks(*ax.get_ylim()))
+    _mark_levels(ax, history)
+    low, high = ax.get_ylim()
+    ax.set_ylim(low, low * (high / low) ** HEADROOM)
+    ax.set_xlim(left=0)
+    ax.set_xlabel("seconds")
+    ax.set_ylabel("criterion")
+    narrow = {"handlelength": 1.2, "handletextpad": 0.5, "columnspacing": 1.2, "borderpad": 0.1}
+    ax.legend(frameon=False, fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 0.99), ncols=3, **narrow)
+    return ax
+
+
+def plot_calibration(model: Any, X: Any, y: Any, ax: Axes | None = None) -> Axes:
+    """How often a class comes true against its predicted probability, in ten bins of probability, with the diagonal.
+
+    Two classes: the probability of the second one. More: the probability of the class that is predicted, and how often it
+    is the right one. Error bars are what chance alone does, one standard deviation to each side, were the probabilities
+    true; bars and numbers at the foot say how many rows are in each bin. The rows should be new to the model.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from bochner import KernelClassifier
+    >>> from bochner.plots import plot_calibration
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = KernelClassifier("gaussian", n_features=64, random_state=0).fit(X[::2], y[::2])
+    >>> plot_calibration(model, X[1::2], y[1::2]).get_xlabel()
+    'probability of the predicted class'
+    """
+    labels = np.asarray(y)
+    probabilities = fetch64(model.predict_proba(X))
+    if labels.shape != (len(probabilities),):
+        raise ValueError(f"y must have one label for each of the {len(probabilities)} rows of X, got shape {labels.shape}.")
+    if len(model.classes_) == 2:
+        predicted, happened = probabilities[:, 1], labels == model.classes_[1]
+        names = f"probability of {model.classes_[1]}", f"share of rows that are {model.classes_[1]}"
+    else:
+        predicted, happened = probabilities.max(axis=1), labels == model.classes_[probabilities.argmax(axis=1)]
+        names = "probability of the predicted class", "share of rows where it is right"
+    which = np.minimum((BINS * predicted).astype(int), BINS - 1)
+    counts = np.bincount(which, minlength=BINS)
+    filled = np.nonzero(counts)[0]
+    middle, share = (np.bincount(which, v, BINS)[filled] / counts[filled] for v in (predicted, happened.astype(float)))
+    chance = np.sqrt(middle * (1 - middle) / counts[filled])
+    ax = given_or_new(ax)
+    ax.bar((np.arange(BINS) + 0.5) / BINS, FOOT * counts / counts.max(), 0.9 / BINS, color="C0", alpha=0.25, linewidth=0)
+    for i in filled:
+        ax.text((i + 0.5) / BINS, -0.03, str(counts[i]), ha="center", va="top", fontsize="x-small")
+    ax.plot([0, 1], [0, 1], color=ink(), linewidth=0.9)
+    inside = np.minimum(chance, [share, 1 - share])  # a share is between zero and one
+    ax.errorbar(middle, share, inside, color="C0", marker="o", markersize=4, elinewidth=0.9)
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.1, 1.04), xlabel=names[0], ylabel=names[1])
+    return ax
+
+
+def plot_predictions(model: Any, X: Any, y: Any, ax: Axes | None = None) -> Axes:
+    """Predicted targets of a fitted regressor against true ones, with the diagonal, and the RMS error as the title.
+
+    Bars of two standard deviations to each side where the model has kept what they need, ``moments_``. Every target of
+    several has its own colour.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from bochner import KernelRegressor
+    >>> from bochner.plots import plot_predictions
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> plot_predictions(KernelRegressor("gaussian", n_features=32, random_state=0).fit(X, y), X, y).get_ylabel()
+    'predicted'
+    """
+    if hasattr(model, "classes_"):
+        raise ValueError(f"plot_predictions draws regressors, and {type(model).__name__} has classes: use plot_calibration.")
+    knows = getattr(model, "moments_", None) is not None
+    predictions, deviations = model.predict(X, return_std=True) if knows else (model.predict(X), None)
+    predictions, targets = fetch64(predictions), fetch64(np.asarray(y))
+    if predictions.shape != targets.shape:
+        raise ValueError(f"y has shape {targets.shape} and the predictions have shape {predictions.shape}.")
+    n, columns = len(targets), targets.reshape(len(targets), -1).shape[1]
+    chosen = evenly(n, MAX_BARS if knows else MAX_DOTS)
+    ax = given_or_new(ax)
+    draw_diagonal(ax, targets, predictions)
+    for j in range(columns):
+        x, z = (values.reshape(n, -1)[chosen, j] for values in (targets, predictions))
+        style = {"color": f"C{j}", "rasterized": True}
+        if deviations is not None:
+            bars = 2 * fetch64(deviations).reshape(n, -1)[chosen, j]
+            ax.errorbar(x, z, bars, linestyle="", elinewidth=0.6, alpha=0.35, **style)
+        ax.scatter(x, z, s=9, alpha=0.7, linewidths=0, label=f"target {j}" if columns > 1 else None, **style)
+    if columns > 1:
+        ax.legend(frameon=False)
+    ax.set_xlabel("true")
+    ax.set_ylabel("predicted")
+    ax.set_title(f"RMS error {rms_error(targets, predictions):.3g}")
+    return ax
+
+
+def _require(model: Any, attribute: str) -> Any:
+    """An attribute of a fitted model."""
+    if not hasattr(model, attribute):
+        known = "KernelRegressor, KernelClassifier or KernelRidgeGD"
+        raise ValueError(f"{type(model).__name__} has no {attribute}: give a {known} after fit.")
+    return getattr(model, attribute)
+
+
+def _mark_levels(ax: Axes, history: list[dict[str, Any]]) -> None:
+    """A dotted line where each level begins, with its size."""
+    for _, run in groupby(history, key=lambda record: record["level"]):
+        first = next(run)
+        size = [f"{first[name]} {word}" for name, word in (("n_features", "features"), ("n_rows", "rows")) if name in first]
+        ax.axvline(first["seconds"], color=ink(), linewidth=0.7, linestyle=":", alpha=0.6)
+        where = {"transform": ax.get_xaxis_transform(), "rotation": 90, "va": "top", "ha": "right"}
+        ax.text(first["seconds"], 0.98, "\n".join(size), fontsize="x-small", alpha=0.8, **where)

@@ -1,0 +1,55 @@
+"""Coordinates of rows in the span of their own features, where there are clearly fewer rows than features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+from scipy.linalg import blas
+
+from bochner.arrays import Array
+from bochner.solvers.normal_equations import factorise_fresh
+
+FEW_ROWS = 1.5
+"""Work in the span of the rows where there are this many times more features than rows."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """The span of the rows of a feature matrix Phi (n, d), for n clearly below d: L (n, n) with L L' = Phi Phi'.
+
+    Ridge coefficients lie in the span, so nothing is lost by regressing on the rows of L instead of those of Phi = L Q'.
+    """
+
+    features: Array
+    coordinates: Array
+
+    @classmethod
+    def of(cls, features: Array) -> Span:
+        """The span of all rows of Phi."""
+        features = np.asarray(features, dtype=np.float64)
+        gram = blas.dsyrk(1.0, features.T, trans=1, lower=1)
+        triangle = factorise_fresh(lambda: gram.copy(order="F"), 0.0).triangle
+        return cls(features, np.tril(triangle))
+
+    def expand(self, coef: Array) -> Array:
+        """Coefficients of the features, Q coef: (d, c), from those of the coordinates (n, c)."""
+        return self.features.T @ self._weights(coef)
+
+    def reduce(self, coef: Array) -> Array:
+        """Coefficients of the coordinates, Q' coef: (n, c), from those of the features (d, c)."""
+        return linalg.solve_triangular(self.coordinates, self.features @ coef, lower=True, check_finite=False)
+
+    def expand_gradient(self, slopes: Array) -> Array:
+        """A gradient in the features, slopes Q': (k, d), from one in the coordinates (k, n)."""
+        return self._weights(slopes.T).T @ self.features
+
+    def _weights(self, coef: Array) -> Array:
+        """Weights of the rows that make up coefficients: (n, c)."""
+        return linalg.solve_triangular(self.coordinates, coef, lower=True, trans=1, check_finite=False)
+
+
+def few_rows(n_rows: int, n_features: int) -> bool:
+    """Whether there are so few rows that their coordinates in their span are clearly shorter than their features."""
+    return FEW_ROWS * n_rows <= n_features
