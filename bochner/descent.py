@@ -31,6 +31,8 @@ START_FACTORS = (2.0, 1.0, 0.5, 0.25, 0.1)
 LARGEST_VARIANCE = 1e3
 """Largest variance of the functions that a penalty stands for, in units of the target's. A penalty alpha on n rows with a
 squared error J is a prior of variance J / (n alpha): without reason, it lets predictions far from the rows explode."""
+CLEARLY_WORSE = 1.2
+"""A family whose criterion is this many times that of the best one at some size goes no further."""
 TOLERANCES = 1e-4, 1e-2
 """A step that promises to lower the error by less than 1/n of it chases chance: a parameter without any effect lowers the
 logarithm of an error over n rows by about as much. Steps end there, inside this range."""
@@ -194,11 +196,12 @@ def choose_ties(
 
 
 def _best(candidates: list[Candidate], keep: int) -> list[Candidate]:
-    """The best candidate of each family, of the ``keep`` best families."""
+    """The best candidate of each family, of the ``keep`` best families, without those clearly worse than the best."""
     of_family: dict[str, Candidate] = {}
     for candidate in sorted(candidates, key=lambda c: (-c.reached, c.value)):
         of_family.setdefault(family_name(candidate.kernel), candidate)
-    return list(of_family.values())[:keep]
+    best, *others = of_family.values()
+    return [best, *(other for other in others[: keep - 1] if other.value <= CLEARLY_WORSE * best.value)]
 
 
 class Log:

@@ -46,7 +46,8 @@ class LearnedKernel:
 
 
 def default_levels(n_rows: int, n_features: int, n_columns: int) -> tuple[Level, ...]:
-    """Small to large: families are tried at 128 and 256 features, compared at 1000, and the best go on from there.
+    """Small to large: families are tried at 128 and 256 features, compared at 1000, and the best go on from there; one
+    that is clearly worse at any size goes no further.
 
     Rows grow with the features, and there are at least 200 for each column, since fewer cannot tell the columns apart. From
     4000 features on the fit itself takes so long that there is time for more steps, and for two families up to 2000.
@@ -82,7 +83,7 @@ def default_levels(n_rows: int, n_features: int, n_columns: int) -> tuple[Level,
     two_parts = 2 if n_features >= 2_000 and n_rows > 5_000 else None
     if whole < 5e10:
         return (*small, Level(n_features, n_rows, 10 if whole < 5e9 else 5, most_validated=two_parts))
-    rows, last_steps = (16_000, 5) if wide else (12_000, 1)
+    rows, last_steps = (32_000, 4) if wide else (12_000, 1)
     return (*small, Level(n_features, min(n_rows, rows), last_steps, most_validated=two_parts))
 
 

@@ -11,7 +11,7 @@ from scipy.linalg import blas
 from bochner.arrays import Array
 from bochner.solvers.normal_equations import factorise_fresh
 
-FEW_ROWS = 1.5
+FEW_ROWS = 1.2
 """Work in the span of the rows where there are this many times more features than rows."""
 
 

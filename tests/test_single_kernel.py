@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
+from bochner import descent
 from bochner.criteria import HeldOutError
 from bochner.descent import FARTHEST, Level, Plan
 from bochner.engines import forward
@@ -107,7 +108,8 @@ def test_history_and_callback():
     assert all(np.isfinite([r["criterion"], r["gradient_norm"], r["alpha"]]).all() and r["seconds"] >= 0 for r in records)
 
 
-def test_every_family_is_reported_and_the_best_goes_on():
+def test_every_family_is_reported_and_the_best_goes_on(monkeypatch):
+    monkeypatch.setattr(descent, "CLEARLY_WORSE", np.inf)
     X, targets = sine()
     levels = (Level(16, 30, 4, keep=2), Level(32, 60, 3))
     learned = learn(folds_of(X, targets), plan_of(Gaussian(), Cauchy(), Matern(nu=1.5), levels=levels))
@@ -267,3 +269,13 @@ def test_ties_that_predict_unseen_rows_best():
     targets = np.tanh(X.sum(axis=1, keepdims=True) / 8) + 0.2 * rng.standard_normal((120, 1))
     learned = learn(folds_of(X, targets), plan_of(Gaussian(), m=40), other_ties=SharedScales(np.zeros(40, dtype=int)))
     assert np.ptp(learned.feature_map.kernel.scale) == 0
+
+
+def test_a_family_that_is_clearly_worse_goes_no_further(monkeypatch):
+    monkeypatch.setattr(descent, "CLEARLY_WORSE", 1.0)
+    X, targets = sine()
+    levels = (Level(16, 30, 4, keep=3), Level(32, 60, 3))
+    learned = learn(folds_of(X, targets), plan_of(Gaussian(), Cauchy(), Matern(nu=1.5), levels=levels))
+    first = {r["kernel"]: r["criterion"] for r in learned.descent.history if r["level"] == 1}
+    assert len(first) == 3
+    assert len({r["kernel"] for r in learned.descent.history if r["level"] == 2}) == 1

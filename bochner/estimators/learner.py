@@ -28,7 +28,7 @@ from bochner.standardise import Standardiser
 
 AUTO_KERNELS = ("gaussian", "cauchy", "matern32")
 """Families tried by kernel="auto"."""
-FEW_ROWS = 100
+FEW_ROWS = 30
 """With fewer rows for each column, scale="auto" doubts whether they can tell the columns apart."""
 CRITERIA = ("auto", "holdout", "kfold", "loo")
 

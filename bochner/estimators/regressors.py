@@ -57,7 +57,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         number of their own.
     scale : "auto", "per-column", "shared" or array of shape (n_columns,), default="auto"
         Which columns share a scale: none, all, or those with the same entry, a whole number or a name. "auto": none;
-        below 100 rows for each column none or all, whichever predicts rows better that its learning has not seen (see
+        below 30 rows for each column none or all, whichever predicts rows better that its learning has not seen (see
         ``n_scales_``).
     alpha : float, "per-target" or None, default=None
         Ridge penalty. None: the one of least held-out error for every kernel tried; "per-target": the same for each target
