@@ -28,7 +28,7 @@ FARTHEST = 8.0
 """How far the logarithm of a scale may move from its start."""
 START_FACTORS = (2.0, 1.0, 0.5, 0.25, 0.1)
 """Multiples of the median scale among which the starts are chosen."""
-LARGEST_VARIANCE = 1e3
+LARGEST_VARIANCE = 1e2
 """Largest variance of the functions that a penalty stands for, in units of the target's. A penalty alpha on n rows with a
 squared error J is a prior of variance J / (n alpha): without reason, it lets predictions far from the rows explode."""
 CLEARLY_WORSE = 1.2
@@ -229,7 +229,7 @@ class Candidate:
     value: float
     """The criterion there, scale penalty included."""
     error: float
-    """The lowest criterion so far at any size, without the scale penalty."""
+    """The criterion there without the scale penalty; a quarter of it where a larger size begins, which may lower it."""
 
     def __init__(self, start: Kernel, plan: Plan, log: Log) -> None:
         self.plan = plan
@@ -252,6 +252,7 @@ class Candidate:
     def descend(self, space: Space, level: Level, number: int) -> None:
         """Lower the criterion at one size, the ``number``-th."""
         objective = space.objective(self.kernel, level)
+        self.error /= 4
         kernel, lowest = self._rescaled(objective, level), np.inf
 
         def value_and_gradient(free: Array) -> tuple[float, Array]:
@@ -266,7 +267,7 @@ class Candidate:
                 lowest = value
                 self.kernel, self.point, self.value, self.log_alpha = trial, point, value, point.log_alpha
                 self.objective, self.reached, self._searched = objective, number, bounds
-                self.error = min(self.error, point.value)
+                self.error = point.value
             self._record(trial, point, value, gradient, objective, number)  # last: a callback may raise KeyboardInterrupt
             return value, gradient
 

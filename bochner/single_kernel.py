@@ -81,10 +81,15 @@ def default_levels(n_rows: int, n_features: int, n_columns: int) -> tuple[Level,
     if not small:
         return (Level(n_features, n_rows, 40),)
     two_parts = 2 if n_features >= 2_000 and n_rows > 5_000 else None
-    if whole < 5e10:
-        return (*small, Level(n_features, n_rows, 10 if whole < 5e9 else 5, most_validated=two_parts))
-    rows, last_steps = (32_000, 4) if wide else (12_000, 1)
-    return (*small, Level(n_features, min(n_rows, rows), last_steps, most_validated=two_parts))
+    if whole < 5e9:
+        last = Level(n_features, n_rows, 10)
+    elif wide:
+        last = Level(n_features, min(n_rows, 32_000), 4)
+    elif whole < 5e10 or n_features <= 1_000:
+        last = Level(n_features, min(n_rows, 20_000), 5)
+    else:
+        last = Level(n_features, min(n_rows, 12_000), 1)
+    return (*small, replace(last, most_validated=two_parts))
 
 
 def _cost(n_rows: int, n_features: int) -> float:
