@@ -189,7 +189,11 @@ def choose_ties(
             descent = descend(space_of(Folds(others, validated=tuple(range(len(others))))), trial)
             if descent.interrupted:
                 raise KeyboardInterrupt
-            best, objective = descent.best, judge.objective(descent.best.kernel, level)
+            best = descent.best
+            if not judge.allows(best.kernel):  # a learned offset that leaves unseen rows outside the domain
+                errors[i] += 1  # that of a constant
+                continue
+            objective = judge.objective(best.kernel, level)
             bounds = best.final_bounds(objective)
             errors[i] += objective.evaluate(best.kernel, best.log_alpha, gradient=False, bounds=bounds).value
     return alternatives[int(np.argmin(errors))]
@@ -236,7 +240,7 @@ class Candidate:
         self.log = log
         self.kernel = start
         self.value = np.inf
-        self.error = np.inf
+        self.error = 0.4  # a guess, of which a quarter counts until a kernel has been tried
         self.log_alpha = plan.log_alpha
         self.reached = 0
         self.n_iter = 0
