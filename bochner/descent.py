@@ -40,8 +40,8 @@ NO_SCALE = 1e-12
 """Scale of a column that does not count, relative to the largest: no cosine feels it."""
 TRIED_ALONE = 20
 """Most columns whose scale is taken one by one."""
-UNSEEN_PARTS = 4
-"""Parts of the rows that are left out in turn to choose which columns share a scale."""
+UNSEEN_PARTS, TIE_STEPS = 4, 12
+"""Parts of the rows that are left out in turn to choose which columns share a scale, and most steps of each descent."""
 HIGHEST_WHILE_LEARNING = 1e-2
 """Largest penalty while scales are learned: beyond it predictions are nearly constant, and no gradient leads away."""
 
@@ -176,9 +176,10 @@ def choose_ties(
     """Which columns should share a scale: the way whose kernels predict rows best that their learning has not seen.
 
     Many scales can fit the folds that they are learned on by chance. So every part of the rows is left out in turn, a kernel
-    of the first family is learned on folds of the others at the first level, and its error on that part is counted.
+    of the first family is learned on folds of the others, by a few steps at the first level, and its error on that part is
+    counted.
     """
-    level = plan.levels[0]
+    level = replace(plan.levels[0], max_iter=min(plan.levels[0].max_iter, TIE_STEPS))
     parts = tuple(rows.take(slice(k, None, UNSEEN_PARTS)) for k in range(UNSEEN_PARTS))
     errors = np.zeros(len(alternatives))
     for unseen in parts:
@@ -302,7 +303,8 @@ class Candidate:
             value = point.value + self.plan.scale_penalty.value(np.asarray(kernel.scale))
             may_go = value <= before * np.exp(2 * len(gone) / self.objective.size["n_rows"])
             if may_go:
-                self.kernel, self.point, self.log_alpha, self.value = kernel, point, point.log_alpha, value
+                self.kernel, self.point, self.log_alpha = kernel, point, point.log_alpha
+                self.value, self.error = value, point.value
             return bool(may_go)
 
         together, too_many = 0, len(order)

@@ -23,8 +23,8 @@ from bochner.kernels.ties import SharedScales
 
 SAMPLE_ROWS = 128
 SCOUT_FEATURES, SCOUT_ROWS = 256, 2000
-TIE_ROWS, TIE_STEPS = 6000, 12
-"""Most rows, and most steps of each descent, by which it is chosen whether columns share a scale."""
+TIE_ROWS = 6000
+"""Most rows by which it is chosen whether columns share a scale."""
 LOWEST_OF_FEW = 1e-6
 """Smallest penalty at few features: with less, kernels so wide that they are near polynomials win, and lead astray."""
 LOWEST_IN_FLOAT32 = 1e-6
@@ -46,11 +46,11 @@ class LearnedKernel:
 
 
 def default_levels(n_rows: int, n_features: int, n_columns: int) -> tuple[Level, ...]:
-    """Small to large: families are tried at 128 and 256 features, compared at 1000, and the best go on from there; one
-    that is clearly worse at any size goes no further.
+    """Small to large: families are tried at 128 and 256 features, compared at 1000, and the best go on from there.
 
-    Rows grow with the features, and there are at least 200 for each column, since fewer cannot tell the columns apart. From
-    4000 features on the fit itself takes so long that there is time for more steps, and for two families up to 2000.
+    A family that is clearly worse at any size goes no further. Rows grow with the features, and there are at least 200 for
+    each column, since fewer cannot tell the columns apart. From 4000 features on the fit itself takes so long that there is
+    time for more steps, and for two families up to 2000.
 
     A level is left out where full size costs less than four times as much; cost is rows x features x the fewer of the two.
     The last steps have all features, and as many rows as they can afford; all 40 are taken there where no smaller level is
@@ -143,7 +143,7 @@ def _choose_ties(
 ) -> SharedScales:
     """The plan's ties, or the others, by small features of few rows; all trials have the same base points."""
     size = min(SCOUT_FEATURES, plan.levels[-1].n_features)
-    level = Level(size, TIE_ROWS, TIE_STEPS, lowest_penalty=LOWEST_OF_FEW)
+    level = Level(size, TIE_ROWS, plan.levels[0].max_iter, lowest_penalty=LOWEST_OF_FEW)
     seed = int(rng.integers(2**31))
 
     def space_of(folds: Folds) -> FeatureSpace:

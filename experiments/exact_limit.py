@@ -56,8 +56,10 @@ def measure(config: Config) -> dict[str, Any]:
     for name, (X, y) in data(config).items():
         exact, sizes = [], []
         for seed in range(config.n_seeds):
-            exact.append(learn(KernelRidgeGD(config.kernel, random_state=seed), X, y))
-            models = [KernelRegressor(config.kernel, n_features=d, random_state=seed) for d in config.features]
+            exact.append(learn(KernelRidgeGD(config.kernel, scale="per-column", random_state=seed), X, y))
+            models = [
+                KernelRegressor(config.kernel, scale="per-column", n_features=d, random_state=seed) for d in config.features
+            ]
             sizes.append([learn(model, X, y) for model in models])
             print(f"{name}, seed {seed}: exact {exact[-1][0]:.4f}, features", *(f"{value:.4f}" for value, _ in sizes[-1]))
         errors, seconds = np.array(sizes).transpose(2, 1, 0).tolist()

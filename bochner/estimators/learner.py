@@ -194,12 +194,13 @@ class KernelLearner(BaseEstimator):
             )
         return (before.replace(scale=scales * self.standardiser_.spread),)
 
-    def _other_ties(self, n_rows: int, n_columns: int, plan: Plan) -> SharedScales | None:
+    def _other_ties(self, folds: Folds, plan: Plan) -> SharedScales | None:
         """With scale="auto" all columns may share a scale, where rows may be too few for scales of their own.
 
         Scales that are given stay apart, and a sparse penalty needs them so.
         """
-        few = n_columns > 1 and n_rows < FEW_ROWS * n_columns and n_rows >= 2 * UNSEEN_PARTS
+        n_rows, n_columns = sum(part.n for part in folds.to_fit), len(plan.ties.groups)
+        few = n_columns > 1 and 2 * UNSEEN_PARTS <= n_rows < FEW_ROWS * n_columns
         if self.scale != "auto" or not few or plan.n_starts == 0 or self.scale_penalty == "sparse":
             return None
         return SharedScales(np.zeros(n_columns, dtype=int))

@@ -59,7 +59,7 @@ class KernelMachine(KernelLearner):
                 rng,
                 criterion=self._criterion(),
                 choices=FeatureChoices(n_features=self.n_features, sampling=self.sampling),
-                other_ties=self._other_ties(folds.n, X.shape[1], plan),
+                other_ties=self._other_ties(folds, plan),
             )
         self.feature_map_ = learned.feature_map
         self._keep_kernel(learned.feature_map.kernel, rows)

@@ -116,7 +116,7 @@ class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelLearner):
         folds = self._folds(rows, as_generator(self.random_state), X, y, weights > 0)
         self._check_memory(folds.n)  # with the rows of a validation set
         plan = self._plan(folds.n, X.shape[1], before)
-        other_ties = self._other_ties(folds.n, X.shape[1], plan)
+        other_ties = self._other_ties(folds, plan)
         if other_ties is not None:
             rows_to_try = Rows.stack(folds.head(FAMILY_ROWS).to_fit)
             chosen = choose_ties((plan.ties, other_ties), rows_to_try, plan, lambda some: ExactSpace(some, self._penalty))

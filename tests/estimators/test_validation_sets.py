@@ -385,3 +385,14 @@ def test_targets_of_a_set_in_another_shape():
     X, y = table()
     with pytest.raises(ValueError, match=r"y must have the shape \(n,\) of the y that fit was given, got \(60, 1\)"):
         regressor(validation=(X, y[:, None])).fit(X, y)
+
+
+@pytest.mark.parametrize("n", [2, 3, 7])
+def test_few_rows_and_many_to_validate_on(n):
+    """Rows that are only validated on do not count where it is asked whether columns should share a scale."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100, 6))
+    y = X[:, 0] + 0.1 * rng.standard_normal(100)
+    model = KernelRegressor("gaussian", n_features=32, validation=(X[n:], y[n:]), random_state=0).fit(X[:n], y[:n])
+    assert model.n_scales_ == 6
+    assert np.isfinite(model.predict(X)).all()
