@@ -57,6 +57,8 @@ class Level:
     keep: int = 1
     factors: tuple[float, ...] = (1.0,)
     """Multiples of a candidate's scales among which its start at this size is chosen: more features carry narrower ones."""
+    draws: int = 1
+    """Random features drawn at this size, of which the best for the kernel that comes here are kept."""
     lowest_penalty: float = LOWEST_PENALTY
     """Smallest ridge penalty to try at this size."""
     most_validated: int | None = None
@@ -256,8 +258,8 @@ class Candidate:
 
     def descend(self, space: Space, level: Level, number: int) -> None:
         """Lower the criterion at one size, the ``number``-th."""
-        objective = space.objective(self.kernel, level)
         self.error /= 4
+        objective = self._drawn(space, level)
         kernel, lowest = self._rescaled(objective, level), np.inf
 
         def value_and_gradient(free: Array) -> tuple[float, Array]:
@@ -334,6 +336,19 @@ class Candidate:
     def _bounds(self, objective: Objective, level: Level) -> tuple[float, float]:
         """Where the penalty is searched while scales are learned."""
         return max(level.lowest_penalty, self.lowest_penalty(objective)), HIGHEST_WHILE_LEARNING
+
+    def _drawn(self, space: Space, level: Level) -> Objective:
+        """The criterion at one size: the lowest of several draws, which differ by chance alone."""
+        objectives = [space.objective(self.kernel, level) for _ in range(level.draws)]
+        if len(objectives) == 1:
+            return objectives[0]
+        points = [
+            drawn.evaluate(self.kernel, self.log_alpha, gradient=False, bounds=self._bounds(drawn, level))
+            for drawn in objectives
+        ]
+        best = int(np.argmin([point.value for point in points]))
+        self.log_alpha = points[best].log_alpha
+        return objectives[best]
 
     def _rescaled(self, objective: Objective, level: Level) -> Kernel:
         """The kernel with the best multiple of its scales."""

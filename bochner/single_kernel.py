@@ -22,6 +22,8 @@ from bochner.kernels import Kernel
 from bochner.kernels.ties import SharedScales
 
 SAMPLE_ROWS = 128
+DRAWS = 3
+"""Draws of the features of the last level, where they are many; the best is kept, since they differ by a few percent."""
 SCOUT_FEATURES, SCOUT_ROWS = 256, 2000
 TIE_ROWS = 6000
 """Most rows by which it is chosen whether columns share a scale."""
@@ -84,7 +86,7 @@ def default_levels(n_rows: int, n_features: int, n_columns: int) -> tuple[Level,
     if whole < 5e9:
         last = Level(n_features, n_rows, 10)
     elif wide:
-        last = Level(n_features, min(n_rows, 32_000), 4)
+        last = Level(n_features, min(n_rows, 32_000), 4, draws=DRAWS)
     elif whole < 5e10 or n_features <= 1_000:
         last = Level(n_features, min(n_rows, 20_000), 5)
     else:

@@ -279,3 +279,21 @@ def test_a_family_that_is_clearly_worse_goes_no_further(monkeypatch):
     first = {r["kernel"]: r["criterion"] for r in learned.descent.history if r["level"] == 1}
     assert len(first) == 3
     assert len({r["kernel"] for r in learned.descent.history if r["level"] == 2}) == 1
+
+
+def test_of_several_draws_the_one_of_least_error_is_kept():
+    X, targets = sine(n=90)
+    folds, size = folds_of(X, targets), 8  # so few features that draws differ
+    spied = []
+
+    class SpiedError(HeldOutError):
+        def evaluate(self, feature_map, log_alpha, *, gradient, bounds):
+            found = super().evaluate(feature_map, log_alpha, gradient=gradient, bounds=bounds)
+            spied.append((found.value, feature_map.points))
+            return found
+
+    plan = plan_of(Gaussian(), levels=(Level(size, 90, 0, draws=4),), n_starts=0)
+    learned = learn(folds, plan, criterion=SpiedError)
+    values = [value for value, _ in spied[:4]]
+    assert len(set(values)) == 4
+    np.testing.assert_array_equal(learned.feature_map.points, spied[int(np.argmin(values))][1])
