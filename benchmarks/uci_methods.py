@@ -48,7 +48,7 @@ TREES = {"learning_rate": (0.05, 0.15), "max_leaf_nodes": (8, 31, 127)}
 TREE_OPTIONS = {"max_iter": 1000, "early_stopping": True, "n_iter_no_change": 20}
 CLASS_TREES = {"learning_rate": (0.05, 0.1), "max_leaf_nodes": (8, 31)}
 CLASS_TREE_OPTIONS = {"max_iter": 500, "early_stopping": True, "n_iter_no_change": 10}
-CLASS_TUNING_ROWS, LOGISTIC_ITERATIONS = 8000, 300
+CLASS_TUNING_ROWS, LOGISTIC_TUNING_ROWS = 8000, 5000
 SVC_ALL_ROWS, SVC_TUNING_ROWS, SVC_MOST_ROWS = 8000, 5000, 20_000
 KERNEL_RIDGE_ROWS, GP_ROWS, XRFM_CPU_ROWS = 5000, 1500, 10_000
 
@@ -176,10 +176,10 @@ def fit_xrfm(X: np.ndarray, y: np.ndarray, run: Run) -> Fitted:
 
 
 def fit_logistic_grid(X: np.ndarray, y: np.ndarray, run: Run) -> Fitted:
-    """RBFSampler and LogisticRegression, GAMMAS x LOGISTIC_C by accuracy on at most 8000 rows, then all rows."""
-    X_tune, y_tune = _part(X, y, CLASS_TUNING_ROWS, run.seed)
+    """RBFSampler and LogisticRegression, GAMMAS x LOGISTIC_C by accuracy on at most 5000 rows, then all rows."""
+    X_tune, y_tune = _part(X, y, LOGISTIC_TUNING_ROWS, run.seed)
     best: tuple[float, float, float] = (-1.0, 0.0, 0.0)
-    logistic = LogisticRegression(max_iter=LOGISTIC_ITERATIONS)
+    logistic = LogisticRegression()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         for gamma in gammas(X):

@@ -147,6 +147,10 @@ def _ratio(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
 
 
+def _met(reached: bool) -> str:
+    return "reached" if reached else "missed"
+
+
 def _seconds(value: float | None) -> str:
     return "" if value is None else f"{value:.1f}" if value < 100 else f"{value:.0f}"
 
@@ -160,8 +164,10 @@ def summary(scores: Scores, key: str) -> str:
     better = sum(ratio < 1 for ratio in ratios.values())
     text = (
         f"Better than the grid on {better} of {len(ratios)} sets; ratio of {key.replace('_', ' ')} to the grid's: "
-        f"median {statistics.median(ratios.values()):.2f}, worst {ratios[worst]:.2f} ({worst})."
+        f"median {statistics.median(ratios.values()):.2f}, worst {ratios[worst]:.3f} ({worst})."
     )
+    if key == "rmse":
+        text += f" Goals: better on 80 %, {_met(better >= 0.8 * len(ratios))}; never above 1.02, {_met(ratios[worst] <= 1.02)}."
     times = scores.ratios(OURS, PEER, "seconds")
     if times:
         text += (
