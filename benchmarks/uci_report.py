@@ -167,7 +167,8 @@ def summary(scores: Scores, key: str) -> str:
         f"median {statistics.median(ratios.values()):.2f}, worst {ratios[worst]:.3f} ({worst})."
     )
     if key == "rmse":
-        text += f" Goals: better on 80 %, {_met(better >= 0.8 * len(ratios))}; never above 1.02, {_met(ratios[worst] <= 1.02)}."
+        often, close = better >= 0.8 * len(ratios), ratios[worst] <= 1.02
+        text += f" Goals: better on 80 %, {_met(often)}; never above 1.02, {_met(close)}."
     times = scores.ratios(OURS, PEER, "seconds")
     if times:
         text += (

@@ -229,7 +229,7 @@ def test_tables_come_from_rows_alone(rows, tmp_path):
     assert "what was there" not in text
     assert "**0.0100** (1)" in text
     assert "Better than the grid on 1 of 2 sets" in text
-    assert "worst 1.25 (wine)" in text
+    assert "worst 1.250 (wine). Goals: better on 80 %, missed; never above 1.02, missed." in text
     assert "- rmse, xrfm: 1 of 1 sets lost: bike (2.00)." in text
     assert "Failed: gp on wine, split 0 (MemoryError: too large)." in text
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
