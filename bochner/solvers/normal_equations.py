@@ -50,6 +50,11 @@ class CentredMoments:
         """Centred products of features and targets: (d, c)."""
         return self._remaining("cross") - np.outer(self.mean, self.weight * self.target_mean)
 
+    @cached_property
+    def target_square(self) -> Array:
+        """Sums of the squares of the centred targets: (c,)."""
+        return self._remaining("target_square") - self.weight * self.target_mean**2
+
     def gram(self) -> Array:
         """Centred second moments of the features, (d, d), as a fresh matrix."""
         gram = np.array(self.moments.gram) if self.left_out is None else self.moments.gram - self.left_out.gram

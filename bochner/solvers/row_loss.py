@@ -1,0 +1,248 @@
+"""The mean loss of B models on the features of the same rows, seen through passes over those rows.
+
+f_b(w) = (1/W) sum_i w_i loss(phi_i w + a, y_ib), the intercept a being the best one for w. For any loss with value, slopes
+and curvature. The second moments of the features, times the mean curvature of a problem, stand for its second derivatives
+where a rough idea is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol, Self
+
+import numpy as np
+
+from bochner.arrays import Array
+from bochner.losses import Loss
+from bochner.solvers.groups import GroupPenalty
+from bochner.solvers.line_search import best_step
+from bochner.solvers.normal_equations import CentredMoments
+from bochner.solvers.problem import State
+
+MOST_INTERCEPT_STEPS = 50
+INTERCEPT_TOLERANCE = 1e-14
+"""The search for an intercept ends when a step promises to lower the loss by less than this part of it."""
+SMALLEST_CURVATURE = 1e-8
+"""Smallest mean curvature of a model, in units of the loss's largest."""
+
+
+class Passes(Protocol):
+    """Passes over the features Phi (n, D) of some rows."""
+
+    def there(self, coef: Array) -> Array:
+        """Phi coef for coef (D, k): (n, k)."""
+
+    def back(self, values: Array) -> Array:
+        """Phi' values for values (n, k): (D, k)."""
+
+    def columns(self, used: Array) -> Self:
+        """The same for some of the columns, a mask (D,)."""
+
+
+@dataclass(frozen=True)
+class ArrayPasses:
+    """Features that are there."""
+
+    features: Array
+
+    def there(self, coef: Array) -> Array:
+        return self.features @ coef
+
+    def back(self, values: Array) -> Array:
+        return self.features.T @ values
+
+    def columns(self, used: Array) -> ArrayPasses:
+        return self if used.all() else ArrayPasses(self.features[:, used])
+
+
+@dataclass(frozen=True)
+class RowLoss:
+    """The smooth part of B group lasso problems of c outputs each."""
+
+    matrix: Array
+    """Centred second moments of the features, over W: (D, D)."""
+    passes: Passes
+    loss: Loss
+    targets: Array
+    """(n, B, c)."""
+    share: Array
+    """w_i / W: (n, 1, 1)."""
+
+    @classmethod
+    def of(
+        cls, passes: Passes, loss: Loss, targets: Array, weights: Array, moments: CentredMoments, *, together: bool
+    ) -> RowLoss:
+        """One problem of all targets (n, c) ``together``, as a loss of all scores of a row needs it, or one of each."""
+        together = together or loss.shift_free
+        each = targets[:, None, :] if together else targets[:, :, None]
+        return cls(moments.gram() / moments.weight, passes, loss, each, (weights / weights.sum())[:, None, None])
+
+    def zero(self) -> Array:
+        """Coefficients of zero: (D, B, c)."""
+        return np.zeros((len(self.matrix), *self.targets.shape[1:]))
+
+    def repeat(self, times: int) -> RowLoss:
+        """The problems over again, for as many penalties."""
+        return replace(self, targets=np.tile(self.targets, (1, times, 1)))
+
+    def take(self, problems: Array) -> RowLoss:
+        """Some of the problems."""
+        return replace(self, targets=self.targets[:, problems])
+
+    def at(self, coef: Array) -> State:
+        """The problems at coefficients (D, B, c)."""
+        return self._settled(coef, self._there(coef), np.zeros((1, *coef.shape[1:])))
+
+    def values(self, state: State) -> Array:
+        """f of each problem: (B,)."""
+        return self._value(_known(state.scores))
+
+    def model_scale(self, state: State) -> Array:
+        """The mean curvature of each problem: (B,)."""
+        mean = np.mean(np.sum(self.share * self._rows(self.loss.curvature, _known(state.scores)), axis=0), axis=1)
+        return np.maximum(mean, SMALLEST_CURVATURE * self.loss.bound)
+
+    def curvature(self, state: State, used: Array) -> RowCurvature:
+        """Second derivatives among the columns ``used``, a mask (D,)."""
+        scores = _known(state.scores)
+        return RowCurvature(self, self.passes.columns(used), scores, self.intercept_inverse(scores))
+
+    def follow_model(self, state: State, direction: Array, penalty: GroupPenalty) -> State:
+        """The end of a direction (D, B, c) where it lowers the objective, and else the least objective along it."""
+        change = self._there(direction)
+        end = self._settled(state.coef + direction, _known(state.scores) + change, _known(state.intercept))
+        here, there = (self.values(point) + penalty.value(point.coef) for point in (state, end))
+        worse = np.flatnonzero(~(there <= here))
+        if len(worse):
+            rest = self.take(worse)
+            nearer = rest._along(state.take(worse), direction[:, worse], change[:, worse], penalty.take(worse))
+            end = end.replaced(worse, nearer)
+        return end
+
+    def move(self, state: State, direction: Array, penalty: GroupPenalty) -> State:
+        """The least objective along a direction (D, B, c)."""
+        return self._along(state, direction, self._there(direction), penalty)
+
+    def gaps(self, state: State, penalty: GroupPenalty) -> Array:
+        """How far each objective is from its minimum at most: (B,).
+
+        The dual point is a multiple of the slopes of the loss: as they are, which leaves the gap of the penalty and its
+        conjugate, or shrunk until the penalty's constraints hold (the ridge taken for a loss of its own).
+        """
+        as_they_are = penalty.conjugate_gap(state.coef, state.slopes)
+        factor = penalty.largest_factor(state.slopes - penalty.ridge[:, None] * state.coef)
+        slopes = factor[:, None] * self._rows(self.loss.slopes, _known(state.scores))
+        dual = -self._mean(self._rows(self.loss.conjugate, slopes))
+        dual -= 0.5 * penalty.ridge * factor**2 * np.sum(state.coef**2, axis=(0, 2))
+        shrunk = self.values(state) + penalty.value(state.coef) - dual
+        return np.maximum(np.minimum(as_they_are, shrunk), 0.0)
+
+    def response(self, scores: Array, change: Array, inverse: Array | None = None) -> Array:
+        """How the best intercept answers a small change (n, B, c) of the scores: (1, B, c)."""
+        inverse = self.intercept_inverse(scores) if inverse is None else inverse
+        return -np.einsum("bij,bj->bi", inverse, np.sum(self.curve(scores, change), axis=0))[None]
+
+    def intercept_inverse(self, scores: Array) -> Array:
+        """The inverse of the second derivatives in the intercept: (B, c, c)."""
+        smallest = SMALLEST_CURVATURE**2 * self.loss.bound
+        units = np.eye(scores.shape[2])
+        if not self.loss.shift_free:
+            curvature = np.sum(self.share * self._rows(self.loss.curvature, scores), axis=0)
+            return units / np.maximum(curvature, smallest)[:, :, None]
+        columns = [np.sum(self.curve(scores, np.broadcast_to(unit, scores.shape)), axis=0) for unit in units]
+        return np.linalg.pinv(np.stack(columns, axis=2), rcond=1e-12, hermitian=True)
+
+    def curve(self, scores: Array, change: Array) -> Array:
+        """Shares times second derivatives of the loss times a change (n, B, c): (n, B, c)."""
+        return self.share * self._rows(self.loss.curve, scores, change)
+
+    def _along(self, state: State, direction: Array, change: Array, penalty: GroupPenalty) -> State:
+        """The least objective along a direction whose scores change by (n, B, c), the intercept going along."""
+        scores = _known(state.scores)
+        answer = self.response(scores, change)
+        change = change + answer
+        weighted = self.share * change
+
+        def smooth(size: Array) -> tuple[Array, Array]:
+            there = scores + size[:, None] * change
+            return (
+                np.sum(weighted * self._rows(self.loss.slopes, there), axis=(0, 2)),
+                np.sum(weighted * self._rows(self.loss.curve, there, change), axis=(0, 2)),
+            )
+
+        size = best_step(state.coef, direction, penalty, smooth)[:, None]
+        return self._settled(state.coef + size * direction, scores + size * change, _known(state.intercept) + size * answer)
+
+    def _settled(self, coef: Array, scores: Array, intercept: Array) -> State:
+        """The state of coefficients from their scores (n, B, c): with the best intercept, and the slopes there."""
+        shift = self._best_shift(scores)
+        scores = scores + shift
+        slopes = self.share * self._rows(self.loss.slopes, scores)
+        back = self.passes.back(slopes.reshape(len(slopes), -1)).reshape(coef.shape)
+        return State(coef, -back, scores, intercept + shift)
+
+    def _best_shift(self, scores: Array) -> Array:
+        """What to add to all scores of each problem to lower its loss the most: (1, B, c), by Newton's method."""
+        shift, value = np.zeros((1, *scores.shape[1:])), self._value(scores)
+        for _ in range(MOST_INTERCEPT_STEPS):
+            there = scores + shift
+            slopes = np.sum(self.share * self._rows(self.loss.slopes, there), axis=0)
+            step = -np.einsum("bij,bj->bi", self.intercept_inverse(there), slopes)
+            promise = -np.sum(step * slopes, axis=1)
+            if not np.any(promise > INTERCEPT_TOLERANCE * value):
+                break
+            for _ in range(MOST_INTERCEPT_STEPS):
+                new = self._value(there + step)
+                worse = new > value
+                if not worse.any():
+                    break
+                step = np.where(worse[:, None], 0.5 * step, step)
+            shift, value = shift + np.where(worse[:, None], 0.0, step), np.where(worse, value, new)
+        return shift
+
+    def _there(self, coef: Array) -> Array:
+        """Scores (n, B, c) of coefficients (D, B, c), without intercept."""
+        return self.passes.there(coef.reshape(len(coef), -1)).reshape(-1, *coef.shape[1:])
+
+    def _value(self, scores: Array) -> Array:
+        return self._mean(self._rows(self.loss.values, scores))
+
+    def _mean(self, values: Array) -> Array:
+        """The weighted mean over rows of (n, B): (B,)."""
+        return self.share[:, 0, 0] @ values
+
+    def _rows(self, function: Callable[..., Array], scores: Array, *others: Array) -> Array:
+        """A function of the loss, row by row of scores (n, B, c): (n, B), or (n, B, c)."""
+        flat = [array.reshape(-1, scores.shape[2]) for array in (scores, self.targets, *others)]
+        found = function(*flat)
+        return found.reshape(scores.shape[: found.ndim + 1])
+
+
+@dataclass(frozen=True)
+class RowCurvature:
+    """Second derivatives of mean losses, the intercept answering every change."""
+
+    problem: RowLoss
+    passes: Passes
+    scores: Array
+    intercept_inverse: Array
+
+    def __call__(self, direction: Array) -> Array:
+        change = self.passes.there(direction.reshape(len(direction), -1)).reshape(self.scores.shape)
+        change += self.problem.response(self.scores, change, self.intercept_inverse)
+        bent = self.problem.curve(self.scores, change)
+        return self.passes.back(bent.reshape(len(bent), -1)).reshape(direction.shape)
+
+    def take(self, problems: Array) -> RowCurvature:
+        """Those of some of the problems."""
+        return RowCurvature(
+            self.problem.take(problems), self.passes, self.scores[:, problems], self.intercept_inverse[problems]
+        )
+
+
+def _known(array: Array | None) -> Array:
+    """An array that states of these problems always have."""
+    if array is None:
+        raise TypeError("a state of another problem")
+    return array
