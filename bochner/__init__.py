@@ -2,9 +2,18 @@
 
 from bochner import kernels
 from bochner.estimators.classifiers import KernelClassifier
+from bochner.estimators.multiple import MultipleKernelClassifier, MultipleKernelRegressor
 from bochner.estimators.regressors import KernelRegressor
 from bochner.estimators.transformer import FourierFeatures
 
 __version__ = "0.1.0"
 
-__all__ = ["FourierFeatures", "KernelClassifier", "KernelRegressor", "__version__", "kernels"]
+__all__ = [
+    "FourierFeatures",
+    "KernelClassifier",
+    "KernelRegressor",
+    "MultipleKernelClassifier",
+    "MultipleKernelRegressor",
+    "__version__",
+    "kernels",
+]

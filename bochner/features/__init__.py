@@ -4,6 +4,7 @@ from bochner.features.base import FeatureGradient, FeatureMap
 from bochner.features.build import FeatureChoices, build_map, draw_points
 from bochner.features.fourier import FourierMap
 from bochner.features.homogeneous import HomogeneousMap
+from bochner.features.stacked import StackedMap
 
 __all__ = [
     "FeatureChoices",
@@ -11,6 +12,7 @@ __all__ = [
     "FeatureMap",
     "FourierMap",
     "HomogeneousMap",
+    "StackedMap",
     "build_map",
     "draw_points",
 ]

@@ -22,6 +22,7 @@ import numpy as np
 from scipy import linalg
 
 from bochner.arrays import Array
+from bochner.blas import one_blas_pool
 from bochner.solvers.groups import SLACK, GroupPenalty, Groups, block_minimum
 from bochner.solvers.normal_equations import Factor, factorise
 from bochner.solvers.problem import Curvature, Problem, State, times
@@ -37,8 +38,10 @@ DAMPING = 1e-4
 directions have no curvature at all (all classes of a softmax together, by groups of one column)."""
 LEAVING = 0.1
 """A group whose length a Newton step would bring below this part of what it is may be on its way out."""
-ROUNDING = 100 * np.finfo(np.float64).eps
-"""Gaps below this part of the objective at zero are rounding."""
+FLATTEST = 1e-12
+"""Smallest eigenvalue of a group in the model, in units of its largest."""
+SMALL = 1e-2
+"""Where an objective is smaller than this part of what it is at zero, gaps are measured by the latter."""
 
 
 @dataclass(frozen=True)
@@ -58,18 +61,25 @@ class GroupLasso:
     """A solver for problems with one ``matrix`` (D, D), of which it keeps what it has found out."""
 
     def __init__(self, matrix: Array, groups: Groups) -> None:
-        self.matrix = matrix
+        self.matrix = matrix if matrix.flags.c_contiguous else np.ascontiguousarray(matrix.T)  # which is the same
         self.groups = groups
-        self._spectra = [linalg.eigh(matrix[some, some], check_finite=False) for some in groups.slices]
+        self._spectra = [_spectrum(matrix[some, some]) for some in groups.slices]
         self._preconditioner = Preconditioner(matrix)
 
     def solve(
         self, problem: Problem, penalty: GroupPenalty, start: Array, *, tol: float = 1e-6, max_iter: int = MOST_ROUNDS
     ) -> Solution:
-        """Minimise from ``start`` (D, B, c) until each gap is at most ``tol`` of its objective."""
+        """Minimise from ``start`` (D, B, c) until each gap is at most ``tol`` of its objective.
+
+        Objectives below a hundredth of what they are at zero count as that much: a perfect fit has no scale of its own.
+        """
+        with one_blas_pool():
+            return self._solve(problem, penalty, start, tol, max_iter)
+
+    def _solve(self, problem: Problem, penalty: GroupPenalty, start: Array, tol: float, max_iter: int) -> Solution:
         coef, intercept, n_problems = np.array(start), np.zeros((1, *start.shape[1:])), start.shape[1]
         value, gap = np.empty(n_problems), np.empty(n_problems)
-        enough = ROUNDING * problem.values(problem.at(np.zeros_like(coef)))
+        enough = tol * SMALL * problem.values(problem.at(np.zeros_like(coef)))
         to_do, state, rounds = np.arange(n_problems), problem.at(coef), 0
         while True:
             state = problem.follow_model(state, self._sweep(problem, state, penalty), penalty)
@@ -95,11 +105,11 @@ class GroupLasso:
             old = coef[some]
             if not old.any() and np.all(self._sizes(slopes[some]) <= (1 + SLACK) * length[:, None]):
                 continue
-            curvature = scale * np.maximum(values, 0.0)[:, None, None] + ridge
+            curvature = scale * values[:, None, None] + ridge
             pull = times(vectors.T, slopes[some]) + curvature * times(vectors.T, old)
             change = times(vectors, self._block_minimum(curvature, pull, length)) - old
             coef[some] += change
-            slopes -= scale * times(self.matrix[:, some], change)
+            slopes -= scale * times(self.matrix[some].T, change)  # rows, which lie side by side, instead of columns
             slopes[some] -= ridge * change
         return coef - state.coef
 
@@ -138,6 +148,12 @@ class GroupLasso:
             better = _objective(rest, without, fewer) < _objective(rest, within, fewer)
             best = best.replaced(some[better], without.take(better))
         return best
+
+
+def _spectrum(matrix: Array) -> tuple[Array, Array]:
+    """Eigenvalues and eigenvectors; a model that is flat in some direction would send a group to infinity there."""
+    values, vectors = linalg.eigh(matrix, check_finite=False)
+    return np.maximum(values, max(FLATTEST * float(values[-1]), np.finfo(np.float64).tiny ** 0.5)), vectors
 
 
 def _objective(problem: Problem, state: State, penalty: GroupPenalty) -> Array:

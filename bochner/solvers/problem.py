@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 import numpy as np
+from scipy.linalg import blas
 
 from bochner.arrays import Array
 from bochner.solvers.groups import GroupPenalty
@@ -89,5 +90,11 @@ class Problem(Protocol):
 
 
 def times(matrix: Array, columns: Array) -> Array:
-    """matrix (p, q) times columns (q, B, c): (p, B, c)."""
-    return (matrix @ columns.reshape(columns.shape[0], -1)).reshape(matrix.shape[0], *columns.shape[1:])
+    """matrix (p, q) times columns (q, B, c), all float64: (p, B, c).
+
+    By SciPy's BLAS, in whose pool of threads the factorisations are: two pools would be in each other's way.
+    """
+    flat = columns.reshape(columns.shape[0], -1).T
+    rows = matrix.flags.c_contiguous
+    product = blas.dgemm(1.0, flat, matrix.T if rows else matrix, trans_b=not rows)
+    return product.T.reshape(matrix.shape[0], *columns.shape[1:])

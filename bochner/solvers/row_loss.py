@@ -20,7 +20,7 @@ from bochner.solvers.line_search import best_step
 from bochner.solvers.normal_equations import CentredMoments
 from bochner.solvers.problem import State
 
-MOST_INTERCEPT_STEPS = 50
+MOST_INTERCEPT_STEPS, MOST_HALVINGS = 50, 20
 INTERCEPT_TOLERANCE = 1e-14
 """The search for an intercept ends when a step promises to lower the loss by less than this part of it."""
 SMALLEST_CURVATURE = 1e-8
@@ -145,13 +145,15 @@ class RowLoss:
 
     def intercept_inverse(self, scores: Array) -> Array:
         """The inverse of the second derivatives in the intercept: (B, c, c)."""
-        smallest = SMALLEST_CURVATURE**2 * self.loss.bound
+        smallest = SMALLEST_CURVATURE * self.loss.bound
         units = np.eye(scores.shape[2])
         if not self.loss.shift_free:
             curvature = np.sum(self.share * self._rows(self.loss.curvature, scores), axis=0)
             return units / np.maximum(curvature, smallest)[:, :, None]
         columns = [np.sum(self.curve(scores, np.broadcast_to(unit, scores.shape)), axis=0) for unit in units]
-        return np.linalg.pinv(np.stack(columns, axis=2), rcond=1e-12, hermitian=True)
+        matrices = np.stack(columns, axis=2)
+        size = np.maximum(np.trace(matrices, axis1=1, axis2=2), smallest)[:, None, None]
+        return np.linalg.pinv(matrices / size, rcond=1e-12, hermitian=True) / size
 
     def curve(self, scores: Array, change: Array) -> Array:
         """Shares times second derivatives of the loss times a change (n, B, c): (n, B, c)."""
@@ -172,29 +174,56 @@ class RowLoss:
             )
 
         size = best_step(state.coef, direction, penalty, smooth)[:, None]
-        return self._settled(state.coef + size * direction, scores + size * change, _known(state.intercept) + size * answer)
+        moved, intercept = scores + size * change, _known(state.intercept) + size * answer
+        end = self._settled(state.coef + size * direction, moved, intercept)
+        here, there = (self.values(point) + penalty.value(point.coef) for point in (state, end))
+        worse = np.flatnonzero(~(there <= here))  # by rounding, or where nothing curves
+        return end.replaced(worse, state.take(worse)) if len(worse) else end
 
     def _settled(self, coef: Array, scores: Array, intercept: Array) -> State:
         """The state of coefficients from their scores (n, B, c): with the best intercept, and the slopes there."""
-        shift = self._best_shift(scores)
+        shift = self._best_shift_of_all(scores) if self.loss.shift_free else self._best_shift_of_each(scores)
         scores = scores + shift
         slopes = self.share * self._rows(self.loss.slopes, scores)
         back = self.passes.back(slopes.reshape(len(slopes), -1)).reshape(coef.shape)
         return State(coef, -back, scores, intercept + shift)
 
-    def _best_shift(self, scores: Array) -> Array:
-        """What to add to all scores of each problem to lower its loss the most: (1, B, c), by Newton's method."""
+    def _best_shift_of_each(self, scores: Array) -> Array:
+        """What to add to all scores of each output to lower its loss the most: (1, B, c), by Newton steps in a bracket."""
+        shift, reach = np.zeros(scores.shape[1:]), np.ones(scores.shape[1:])
+        low, high = np.full_like(shift, -np.inf), np.full_like(shift, np.inf)
+        tiny = np.finfo(np.float64).tiny
+        for _ in range(2 * MOST_INTERCEPT_STEPS):
+            there = scores + shift
+            slopes = np.sum(self.share * self._rows(self.loss.slopes, there), axis=0)
+            curvature = np.sum(self.share * self._rows(self.loss.curvature, there), axis=0)
+            low, high = np.where(slopes <= 0, shift, low), np.where(slopes >= 0, shift, high)
+            with np.errstate(over="ignore"):
+                step = -slopes / np.maximum(curvature, tiny)
+            step = np.where(np.abs(step) < reach, step, -np.sign(slopes) * reach)
+            target = shift + step
+            inside = (target >= low) & (target <= high)
+            with np.errstate(invalid="ignore"):
+                target = np.where(inside, target, 0.5 * (low + high))
+            if np.all(np.abs(target - shift) <= INTERCEPT_TOLERANCE * (1 + np.abs(shift))):
+                break
+            reach = np.where(np.abs(step) < reach, reach, 2 * reach)
+            shift = target
+        return shift[None]
+
+    def _best_shift_of_all(self, scores: Array) -> Array:
+        """What to add to the scores of each problem, output by output, where outputs share a loss: (1, B, c)."""
         shift, value = np.zeros((1, *scores.shape[1:])), self._value(scores)
         for _ in range(MOST_INTERCEPT_STEPS):
             there = scores + shift
             slopes = np.sum(self.share * self._rows(self.loss.slopes, there), axis=0)
             step = -np.einsum("bij,bj->bi", self.intercept_inverse(there), slopes)
             promise = -np.sum(step * slopes, axis=1)
-            if not np.any(promise > INTERCEPT_TOLERANCE * value):
+            if not np.any(promise > INTERCEPT_TOLERANCE * (value + INTERCEPT_TOLERANCE)):
                 break
-            for _ in range(MOST_INTERCEPT_STEPS):
+            for _ in range(MOST_HALVINGS):
                 new = self._value(there + step)
-                worse = new > value
+                worse = new > value + INTERCEPT_TOLERANCE * (value + self.loss.bound)  # by more than rounding
                 if not worse.any():
                     break
                 step = np.where(worse[:, None], 0.5 * step, step)

@@ -1,0 +1,112 @@
+"""What classifiers by scores share: labels to targets and back, weights of classes, decisions and probabilities."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_y, check_consistent_length
+
+from bochner.arrays import Array
+from bochner.calibration import SoftmaxCalibration
+from bochner.estimators.validation import refuse_missing_targets
+
+
+class ScoreClassifier(ClassifierMixin):
+    """A classifier whose scores of the classes become decisions and probabilities by a calibration.
+
+    Subclasses have the parameters loss and class_weight, and give the scores of new rows.
+    """
+
+    loss: str
+    class_weight: Any
+    classes_: Array
+    calibration_: SoftmaxCalibration
+
+    @abstractmethod
+    def _scores(self, X: Any) -> Array:
+        """Scores of the classes (n, n_classes) for new rows, before calibration."""
+
+    def decision_function(self, X: Any) -> Array:
+        """Decision values of the rows X (n, m): (n, n_classes), or (n,) for two classes, positive for the second."""
+        scores = self._scores(X)
+        decisions = self.calibration_.shift(scores)
+        return (decisions[:, 1] - decisions[:, 0]) / 2 if len(self.classes_) == 2 else decisions
+
+    def predict(self, X: Any) -> Array:
+        """The class of each row of X (n, m): (n,)."""
+        scores = self._scores(X)
+        return self.classes_[np.argmax(self.calibration_.shift(scores), axis=1)]
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the classes for each row of X (n, m): (n, n_classes), in the order of ``classes_``."""
+        scores = self._scores(X)
+        return self.calibration_(scores)
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithms of the probabilities: (n, n_classes)."""
+        return np.log(np.maximum(self.predict_proba(X), np.finfo(np.float64).tiny))
+
+    # -- labels and weights ----------------------------------------------------------------------------------------
+
+    def _weights_of_classes(self, labels: Array, weights: Array) -> Array:
+        """The weight of each class (n_classes,), from numbers of classes (n,) and weights of rows (n,)."""
+        present = np.unique(labels[weights > 0])
+        if len(present) < 2:
+            raise ValueError(
+                f"y has only one class, {self.classes_[present].tolist()[0]!r}, among rows of positive weight: a classifier "
+                "needs at least two classes."
+            )
+        class_weights = np.ones(len(self.classes_))
+        if not isinstance(self.class_weight, dict | None) and str(self.class_weight) != "balanced":
+            raise ValueError(
+                f"class_weight must be 'balanced', None or a dict of a weight for each class, got {self.class_weight!r}."
+            )
+        if self.class_weight is not None:
+            known = self.classes_[labels[weights > 0]]
+            class_weights[present] = compute_class_weight(self.class_weight, classes=self.classes_[present], y=known)
+            if not np.all(class_weights > 0):
+                raise ValueError(f"class_weight must give every class a positive weight, got {self.class_weight!r}.")
+        return class_weights
+
+    def _check_labels(self, X: Array, y: Any) -> Array:
+        """Labels (n,) of as many rows as X."""
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        refuse_missing_targets(y)
+        y = _check_y(y, estimator=self)
+        check_classification_targets(y)
+        check_consistent_length(X, y)
+        return y
+
+    def _numbers_of(self, y: Array) -> Array:
+        """The number of each label's class: (n,)."""
+        unknown = np.setdiff1d(y, self.classes_)
+        if len(unknown):
+            raise ValueError(
+                f"y has labels that the model does not know, such as {unknown[:1].tolist()[0]!r}: it knows "
+                f"{', '.join(map(repr, self.classes_[:10].tolist()))}. Leave those rows out, or name all classes in a first "
+                "partial_fit(X, y, classes=...)."
+            )
+        return np.searchsorted(self.classes_, y)
+
+    # -- between classes and columns ----------------------------------------------------------------------------------
+
+    def _indicators(self, labels: Array) -> Array:
+        """Targets (n, c): +1 in the column of a row's class and -1 elsewhere, 0 for the multinomial loss.
+
+        Two classes share one column, +1 for the second of them.
+        """
+        member = labels[:, None] == np.arange(len(self.classes_))
+        if self.loss == "multinomial":
+            return member.astype(np.float64)
+        targets = 2.0 * member - 1.0
+        return targets[:, 1:] if len(self.classes_) == 2 else targets
+
+    def _columns_of(self, targets: Array) -> Array:
+        """One column for each class (n, n_classes) from targets or predictions."""
+        return np.concatenate([-targets, targets], axis=1) if targets.shape[1] == 1 else targets

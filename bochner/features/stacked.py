@@ -1,0 +1,88 @@
+"""Several feature maps side by side: the features of a sum of kernels, each on its own columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+
+from bochner.arrays import Array, dense
+from bochner.features.base import FeatureGradient, FeatureMap
+
+
+@dataclass(frozen=True)
+class StackedMap:
+    """phi(x) = [phi_1(x_1), ..., phi_r(x_r)], x_t the next m_t columns of x: its kernel is sum_t k_t(x_t, z_t)."""
+
+    maps: tuple[FeatureMap, ...]
+
+    @property
+    def kernel(self) -> tuple[Any, ...]:
+        """The kernels k_t."""
+        return tuple(each.kernel for each in self.maps)
+
+    @property
+    def n_columns(self) -> int:
+        return sum(each.n_columns for each in self.maps)
+
+    @property
+    def n_features(self) -> int:
+        return sum(each.n_features for each in self.maps)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of features of each map."""
+        return tuple(each.n_features for each in self.maps)
+
+    @property
+    def widest(self) -> int:
+        return max(self.n_features, *(each.widest for each in self.maps))
+
+    @cached_property
+    def columns(self) -> tuple[slice, ...]:
+        """The columns of the rows that each map sees."""
+        return _slices([each.n_columns for each in self.maps])
+
+    @cached_property
+    def features(self) -> tuple[slice, ...]:
+        """The features of each map."""
+        return _slices(list(self.sizes))
+
+    def some(self, used: Array) -> StackedMap:
+        """Some of the maps, by a mask (r,); rows must have their columns only."""
+        return StackedMap(tuple(each for each, keep in zip(self.maps, used, strict=True) if keep))
+
+    def place(self, like: Array) -> Self:
+        return replace(self, maps=tuple(each.place(like) for each in self.maps))
+
+    def with_kernel(self, kernel: Any) -> Self:
+        return replace(self, maps=tuple(each.with_kernel(one) for each, one in zip(self.maps, kernel, strict=True)))
+
+    def scratch(self, n_rows: int, like: Array) -> Any:
+        return [each.scratch(n_rows, like) for each in self.maps]
+
+    def forward(self, X: Array, out: Array | None = None, scratch: Any = None) -> Array:
+        parts = zip(self.maps, self.columns, self.features, scratch or [None] * len(self.maps), strict=True)
+        if out is None:
+            out = np.empty((X.shape[0], self.n_features), dtype=X.dtype)
+        for each, columns, features, spare in parts:
+            rows = X[:, columns]
+            written = each.forward(rows, out=None if sparse.issparse(rows) else out[:, features], scratch=spare)
+            if sparse.issparse(rows):
+                out[:, features] = dense(written)
+        return out
+
+    def adjoint(self, X: Array, G: Array, features: Array | None = None) -> FeatureGradient:
+        raise NotImplementedError("Scales of several kernels at a time are not learned from their sum.")
+
+    def feature_names(self, columns: Array) -> list[str]:
+        parts = zip(self.maps, self.columns, strict=True)
+        return [f"{t}_{name}" for t, (each, some) in enumerate(parts) for name in each.feature_names(columns[some])]
+
+
+def _slices(sizes: list[int]) -> tuple[slice, ...]:
+    ends = np.cumsum(sizes).tolist()
+    return tuple(slice(end - size, end) for size, end in zip(sizes, ends, strict=True))
