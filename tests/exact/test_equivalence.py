@@ -1,0 +1,26 @@
+"""The paper's equivalence: GMKL on the kernel matrices F_t F_t' and group lasso on the features F_t are one problem."""
+
+import numpy as np
+import pytest
+
+from bochner.exact import GMKLRegressor
+from bochner.solvers import group_lasso_path
+
+
+@pytest.mark.parametrize("C", [0.05, 0.5, 5.0])
+def test_gmkl_and_group_lasso_agree(C):
+    rng = np.random.default_rng(0)
+    n, sizes = 60, (3, 5, 4, 6)
+    parts = [rng.standard_normal((n, size)) for size in sizes]
+    y = parts[0] @ rng.standard_normal(3) + 0.3 * parts[1] @ rng.standard_normal(5) + 0.5 * rng.standard_normal(n)
+    exact = GMKLRegressor("precomputed", loss="squared", C=C, tol=1e-9, max_iter=10_000)
+    grams = np.stack([part @ part.T for part in parts])
+    exact.fit(grams, y)
+    labels = np.repeat(np.arange(4), sizes)
+    # sum of losses + (2^(1/2) / C) sum |w_t|, over n
+    path = group_lasso_path(np.hstack(parts), y, labels, alphas=[np.sqrt(2) / (C * n)], tol=1e-12)
+    largest = path.norms.max()
+    np.testing.assert_allclose(exact.kernel_weights_, path.norms[0, :, 0] / np.sqrt(2), rtol=0, atol=1e-4 * largest)
+    predictions = np.hstack(parts) @ path.coef[0, :, 0] + path.intercept[0, 0]
+    np.testing.assert_allclose(exact.predict(grams), predictions, rtol=0, atol=1e-4 * np.ptp(y))
+    assert 0 < np.count_nonzero(path.norms) <= 4
