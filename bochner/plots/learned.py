@@ -31,7 +31,7 @@ def plot_relevance(model: Any, ax: Axes | None = None, top: int = 20) -> Axes:
     >>> len(plot_relevance(model, top=3).patches)
     3
     """
-    _require(model, "relevance_")
+    require(model, "relevance_")
     if top < 1:
         raise ValueError(f"top must be the number of columns to show, at least 1, got {top!r}.")
     everything = model.relevance_by_name()
@@ -63,7 +63,7 @@ def plot_history(model: Any, ax: Axes | None = None) -> Axes:
     >>> plot_history(model).get_ylabel()
     'criterion'
     """
-    history = _require(model, "history_")
+    history = require(model, "history_")
     families = list(dict.fromkeys(record["kernel"] for record in history))
     colours = {family: f"C{i}" for i, family in enumerate(families)}
     ax = given_or_new(ax)
@@ -171,10 +171,9 @@ def plot_predictions(model: Any, X: Any, y: Any, ax: Axes | None = None) -> Axes
     return ax
 
 
-def _require(model: Any, attribute: str) -> Any:
-    """An attribute of a fitted model."""
+def require(model: Any, attribute: str, known: str = "KernelRegressor, KernelClassifier or KernelRidgeGD") -> Any:
+    """An attribute of a fitted model, of the classes that are ``known`` to have it."""
     if not hasattr(model, attribute):
-        known = "KernelRegressor, KernelClassifier or KernelRidgeGD"
         raise ValueError(f"{type(model).__name__} has no {attribute}: give a {known} after fit.")
     return getattr(model, attribute)
 
