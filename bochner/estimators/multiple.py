@@ -62,7 +62,6 @@ class MultipleKernelMachine(BaseEstimator):
     tol: float
     max_iter: int
     random_state: Any
-    verbose: int
 
     # -- fitting ------------------------------------------------------------------------------------------------------
 
@@ -370,7 +369,6 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         tol: float = 1e-5,
         max_iter: int = 100,
         random_state: Any = None,
-        verbose: int = 0,
     ) -> None:
         self.kernels = kernels
         self.loss = loss
@@ -392,7 +390,6 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
-        self.verbose = verbose
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -476,7 +473,6 @@ class MultipleKernelClassifier(ScoreClassifier, MultipleKernelMachine):
         tol: float = 1e-5,
         max_iter: int = 100,
         random_state: Any = None,
-        verbose: int = 0,
     ) -> None:
         self.kernels = kernels
         self.loss = loss
@@ -497,7 +493,6 @@ class MultipleKernelClassifier(ScoreClassifier, MultipleKernelMachine):
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
-        self.verbose = verbose
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
