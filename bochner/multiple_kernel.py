@@ -8,7 +8,7 @@ squared loss everything comes from one matrix of moments for each part of the ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -53,7 +53,7 @@ class WeightChoices:
     n_alphas: int = 20
     smallest: float = 1e-3
     one_standard_error: bool = False
-    """Take the largest penalty whose error is within one standard error of the least."""
+    """Take the fewest kernels whose error is within one standard error of the least."""
     refits: tuple[bool, ...] = (False,)
     """Whether the chosen kernels are fitted again by ridge regression: yes, no, or both to choose from."""
     tol: float = 1e-6
@@ -185,14 +185,13 @@ def learn_weights(
     choices: WeightChoices,
     *,
     loss: Loss | None = None,
-    callback: Callable[[str], None] | None = None,
 ) -> LearnedWeights:
     """Choose among the kernels of ``feature_map`` by group lasso; ``loss`` None: the squared one."""
     groups = Groups(feature_map.sizes, shared=choices.shared)
     sums: Any = (
         MomentSums(folds, feature_map, choices.shared) if loss is None else RowSums(folds, feature_map, loss, choices.shared)
     )
-    search = Search(folds, sums, groups, choices, callback or (lambda _: None))
+    search = Search(folds, sums, groups, choices)
     trials = list(search.trials())
     chosen = _choose(trials, one_standard_error=choices.one_standard_error)
     path = search.final_path(chosen)
@@ -233,8 +232,8 @@ class Search:
     sums: Any
     groups: Groups
     choices: WeightChoices
-    tell: Callable[[str], None]
-    _supports: dict[Any, list[Trial]] = field(default_factory=dict)
+    _refitted: set[bytes] = field(default_factory=set)
+    """Sets of kernels that were fitted again."""
 
     def penalties(self, l1_ratio: float) -> ElasticGroups:
         """What a path penalises by."""
@@ -268,7 +267,6 @@ class Search:
                     yield from self._refits(float(alpha), l1_ratio, whole.norms[i])
 
     def _path(self, without: int | None, l1_ratio: float, alphas: Array) -> GroupLassoPath:
-        self.tell(f"group penalty {l1_ratio:g}, {'all rows' if without is None else f'without part {without + 1}'}")
         options = {"tol": self.choices.tol, "max_iter": self.choices.max_iter}
         return self.sums.path(without, self.penalties(l1_ratio), alphas, **options)
 
@@ -280,10 +278,9 @@ class Search:
         """Ridge regressions on the kernels that are in; every set of kernels is tried once, at its largest alpha."""
         inside = norms > 0
         key = inside.tobytes()
-        if key in self._supports or not inside.any():
+        if key in self._refitted or not inside.any():
             return
-        self._supports[key] = []
-        self.tell(f"ridge on {np.count_nonzero(inside.any(axis=1))} kernels")
+        self._refitted.add(key)
         for ridge in RIDGE_ALPHAS:
             models = [self._ridge(k, inside, ridge) for k in self.folds.validated]
             yield Trial(alpha, l1_ratio, ridge, self._errors(models), models, int(np.count_nonzero(inside)))

@@ -14,7 +14,7 @@ from bochner.arrays import Array
 from bochner.calibration import SoftmaxCalibration
 from bochner.criteria import Criterion
 from bochner.descent import Level
-from bochner.estimators.labels import ScoreClassifier
+from bochner.estimators.labels import ScoreClassifier, check_labels
 from bochner.estimators.machine import KernelMachine
 from bochner.estimators.validation import all_or_nothing, check_option, check_weights
 from bochner.folds import Folds
@@ -118,7 +118,7 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from rows X (n, m) and labels y (n,), with weights (n,) if given."""
         X, weights = self._check_fit_rows(X, sample_weight)
-        self.classes_, labels = np.unique(self._check_labels(X, y), return_inverse=True)
+        self.classes_, labels = np.unique(check_labels(self, X, y), return_inverse=True)
         return self._fit_labels(X, y, labels, weights)
 
     @available_if(_has_normal_equations)
@@ -131,7 +131,7 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
         """
         if not hasattr(self, "feature_map_"):
             X, weights = self._check_fit_rows(X, sample_weight)
-            labels = self._check_labels(X, y)
+            labels = check_labels(self, X, y)
             self.classes_ = np.unique(labels if classes is None else classes)
             return self._fit_labels(X, y, self._numbers_of(labels), weights)
         X = self._check_new_rows(X)
@@ -177,11 +177,11 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
         return Standardiser.identity(targets.shape[1])
 
     def _targets_of(self, X: Array, y: Any) -> Array:
-        return self._indicators(self._numbers_of(self._check_labels(X, y)))
+        return self._indicators(self._numbers_of(check_labels(self, X, y)))
 
     def _weights_of(self, X: Array, y: Any) -> Array:
         """The class weight of each row: (n,)."""
-        return self._class_weights[self._numbers_of(self._check_labels(X, y))]
+        return self._class_weights[self._numbers_of(check_labels(self, X, y))]
 
     def _scores(self, X: Any) -> Array:
         """Scores of the classes (n, n_classes) for new rows, before calibration."""

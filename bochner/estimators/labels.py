@@ -16,6 +16,17 @@ from bochner.calibration import SoftmaxCalibration
 from bochner.estimators.validation import refuse_missing_targets
 
 
+def check_labels(estimator: Any, X: Array, y: Any) -> Array:
+    """Labels (n,) of as many rows as X."""
+    if y is None:
+        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+    refuse_missing_targets(y)
+    y = _check_y(y, estimator=estimator)
+    check_classification_targets(y)
+    check_consistent_length(X, y)
+    return y
+
+
 class ScoreClassifier(ClassifierMixin):
     """A classifier whose scores of the classes become decisions and probabilities by a calibration.
 
@@ -72,16 +83,6 @@ class ScoreClassifier(ClassifierMixin):
             if not np.all(class_weights > 0):
                 raise ValueError(f"class_weight must give every class a positive weight, got {self.class_weight!r}.")
         return class_weights
-
-    def _check_labels(self, X: Array, y: Any) -> Array:
-        """Labels (n,) of as many rows as X."""
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        refuse_missing_targets(y)
-        y = _check_y(y, estimator=self)
-        check_classification_targets(y)
-        check_consistent_length(X, y)
-        return y
 
     def _numbers_of(self, y: Array) -> Array:
         """The number of each label's class: (n,)."""

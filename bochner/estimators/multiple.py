@@ -18,7 +18,7 @@ from bochner.calibration import SoftmaxCalibration
 from bochner.engines import predict
 from bochner.estimators.classifiers import KernelClassifier
 from bochner.estimators.folds import cut_rows, is_splitter, split_rows
-from bochner.estimators.labels import ScoreClassifier
+from bochner.estimators.labels import ScoreClassifier, check_labels
 from bochner.estimators.regressors import KernelRegressor, check_targets
 from bochner.estimators.validation import all_or_nothing, as_generator, check_option, check_weights
 from bochner.estimators.views import is_views, resolve
@@ -154,13 +154,15 @@ class MultipleKernelMachine(BaseEstimator):
     def _choices(self, n_kernels: int) -> WeightChoices:
         """What the search for weights is told."""
         weights = np.ones(n_kernels) if self.penalty_weights is None else self._penalty_weights(n_kernels)
-        ratios = AUTO_RATIOS if isinstance(self.l1_ratio, str) else tuple(np.atleast_1d(self.l1_ratio).astype(float))
+        ratios = tuple(np.atleast_1d(self.l1_ratio).astype(float)) if not isinstance(self.l1_ratio, str) else AUTO_RATIOS
+        if isinstance(self.l1_ratio, str) and self.alpha is not None:
+            ratios = AUTO_RATIOS[:1]  # one number cannot be the penalty of both
         refits = {"auto": (False, True), "ridge": (True,), None: (False,)}[self.refit]
         return WeightChoices(
             weights=weights,
             shared=bool(self.shared_weights),
             alpha=None if self.alpha is None else float(self.alpha),
-            l1_ratios=ratios if self.alpha is None else ratios[:1],
+            l1_ratios=ratios,
             n_alphas=self.n_alphas,
             smallest=self.smallest,
             one_standard_error=self.selection == "one-standard-error",
@@ -238,6 +240,8 @@ class MultipleKernelMachine(BaseEstimator):
         check_option("selection", self.selection, ("best", "one-standard-error"))
         if self.refit not in ("auto", "ridge", None):
             raise ValueError(f"refit must be 'auto', 'ridge' or None, got {self.refit!r}.")
+        if self.refit == "ridge" and self.loss != "squared":
+            raise ValueError(f"refit='ridge' needs loss='squared', and loss is {self.loss!r}: leave refit out, or use None.")
         for name, low, high in (("alpha", 0.0, np.inf), ("tol", 0.0, np.inf), ("smallest", 0.0, 1.0)):
             value = getattr(self, name)
             if value is None and name == "alpha":
@@ -302,7 +306,8 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         The penalty; by default chosen on held-out rows among ``n_alphas`` from the smallest that keeps every kernel out
         down to ``smallest`` of it. It is in units of standardised targets.
     l1_ratio : float, list or "auto", default="auto"
-        The share of the group penalty, or several to choose from; "auto" is 1 and 0, the plain average of the kernels.
+        The share of the group penalty, or several to choose from; "auto" is 1 and 0, the plain average of the kernels, or 1
+        where alpha is given.
     penalty_weights : list or dict, optional
         eta, the penalty of each kernel relative to the others.
     shared_weights : bool, default=True
@@ -499,7 +504,7 @@ class MultipleKernelClassifier(ScoreClassifier, MultipleKernelMachine):
         """Learn from rows X, a table (n, m) or views, and labels y (n,), with weights (n,) if given."""
         parts = self._resolve(X)
         weights = check_weights(sample_weight, parts[0])
-        self.classes_, labels = np.unique(self._check_labels(parts[0], y), return_inverse=True)
+        self.classes_, labels = np.unique(check_labels(self, parts[0], y), return_inverse=True)
         class_weights = self._weights_of_classes(labels, weights)
         learned = self._learn(parts, X, y, self._indicators(labels), weights * class_weights[labels])
         held_out = learned.held_out

@@ -7,10 +7,10 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_consistent_length
 
 from bochner.arrays import Array
+from bochner.estimators.labels import check_labels
 from bochner.estimators.validation import all_or_nothing, refuse_missing_targets, refuse_text_targets
 from bochner.exact.kernel_sum import KernelSumMachine
 from bochner.exact.kernel_weights import EpsilonInsensitiveLoss, HingeLoss, Loss, SquaredLoss
@@ -213,7 +213,7 @@ class GMKLClassifier(ClassifierMixin, KernelSumMachine):
         """Learn from a table X (n, m), views or kernel matrices, and labels y (n,), with weights (n,) if given."""
         self._check_choices(("hinge", "squared"))
         rows, weights = self._check_fit(X, sample_weight)
-        self.classes_, labels = np.unique(self._check_labels(rows[0], y)[weights > 0], return_inverse=True)
+        self.classes_, labels = np.unique(check_labels(self, rows[0], y)[weights > 0], return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y has only one class, {self.classes_.tolist()[0]!r}, among rows of positive weight: a classifier needs at "
@@ -240,13 +240,3 @@ class GMKLClassifier(ClassifierMixin, KernelSumMachine):
         decisions = self.decision_function(X)
         chosen = (decisions > 0).astype(int) if decisions.ndim == 1 else decisions.argmax(axis=1)
         return self.classes_[chosen]
-
-    def _check_labels(self, X: Array, y: Any) -> Array:
-        """Labels (n,) of as many rows as X."""
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        refuse_missing_targets(y)
-        y = _check_y(y, estimator=self)
-        check_classification_targets(y)
-        check_consistent_length(X, y)
-        return y

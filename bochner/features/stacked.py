@@ -51,10 +51,6 @@ class StackedMap:
         """The features of each map."""
         return _slices(list(self.sizes))
 
-    def some(self, used: Array) -> StackedMap:
-        """Some of the maps, by a mask (r,); rows must have their columns only."""
-        return StackedMap(tuple(each for each, keep in zip(self.maps, used, strict=True) if keep))
-
     def place(self, like: Array) -> Self:
         return replace(self, maps=tuple(each.place(like) for each in self.maps))
 

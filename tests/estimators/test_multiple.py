@@ -192,6 +192,7 @@ def test_a_dictionary_by_default():
         ({"kernels": [("a", "gaussian", [0]), ("a", "gaussian", [1])]}, "2 kernels have the name 'a'"),
         ({"scale": "wide"}, "scale must be one of"),
         ({"refit": "lasso"}, "refit must be"),
+        ({"refit": "ridge", "loss": "epsilon-logistic"}, "refit='ridge' needs loss='squared'"),
         ({"n_alphas": 0}, "n_alphas must be a whole number"),
     ],
 )
