@@ -1,0 +1,309 @@
+"""What learners of many kernels share: from checked rows and targets to kernels that count."""
+
+from __future__ import annotations
+
+import numbers
+import reprlib
+import warnings
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from bochner.arrays import Array, dense, fetch, is_foreign
+from bochner.engines import predict
+from bochner.estimators.classifiers import KernelClassifier
+from bochner.estimators.folds import cut_rows, is_splitter, split_rows
+from bochner.estimators.labels import ScoreClassifier
+from bochner.estimators.regressors import KernelRegressor
+from bochner.estimators.validation import as_generator, check_option
+from bochner.estimators.views import is_views, resolve
+from bochner.features import FeatureChoices, StackedMap, build_map
+from bochner.folds import Folds, Rows
+from bochner.kernels import KERNELS, Kernel, get_kernel
+from bochner.kernels.bandwidth import median_scale
+from bochner.losses import Loss
+from bochner.multiple_kernel import LearnedWeights, WeightChoices, learn_weights
+from bochner.standardise import Standardiser
+
+AUTO_FAMILIES, AUTO_FACTORS = ("gaussian", "matern32"), (0.5, 1.0, 2.0)
+"""Kernels that kernels="auto" tries on all columns, and on every view: families, and multiples of the median scale."""
+AUTO_COLUMNS = 20
+"""Most columns of a table of which kernels="auto" gives each a kernel of its own."""
+MOST_FEATURES, FEWEST_EACH, MOST_EACH = 4000, 50, 500
+"""Features of all kernels together, and of each, where nobody says how many."""
+SAMPLE_ROWS = 256
+AUTO_RATIOS = (1.0, 0.0)
+SCALES = ("median", "given", "learned")
+
+
+class MultipleKernelMachine(BaseEstimator):
+    """A linear model on the stacked features of many kernels, of which group lasso chooses some."""
+
+    kernels: Any
+    loss: str
+    n_features: int | None
+    scale: str
+    alpha: float | None
+    l1_ratio: Any
+    penalty_weights: Any
+    shared_weights: bool
+    n_alphas: int
+    smallest: float
+    selection: str
+    refit: Any
+    validation: Any
+    standardize: bool
+    sampling: str
+    tol: float
+    max_iter: int
+    random_state: Any
+
+    # -- fitting ------------------------------------------------------------------------------------------------------
+
+    def _learn(self, parts: list[Array], X: Any, y: Any, targets: Array, weights: Array) -> LearnedWeights:
+        """Learn from the rows (n, m_t) of each kernel, targets (n, c) made from y, and weights (n,)."""
+        rng = as_generator(self.random_state)
+        used = weights > 0
+        parts = [part if used.all() else part[used] for part in parts]
+        weights = weights[used] / weights[used].mean()
+        self._standardisers = [self._standardiser(part, kernel, weights) for part, kernel in self._with_kernels(parts)]
+        self._target_standardiser = self._standardise_targets(targets[used], weights)
+        stacked = self._stacked(parts)
+        kernels = self._scaled(parts, y, used, rng)
+        self.feature_map_ = self._build(kernels, rng)
+        rows = Rows(stacked, self._target_standardiser(targets[used]), weights)
+        learned = learn_weights(
+            self._folds(rows, rng, X, y, used), self.feature_map_, self._choices(len(kernels)), loss=self._loss()
+        )
+        self._keep(learned, kernels)
+        return learned
+
+    def _resolve(self, X: Any) -> list[Array]:
+        """The rows of each kernel, checked; the kernels become fitted attributes."""
+        self._check_choices()
+        automatic = isinstance(self.kernels, str) and self.kernels == "auto"
+        kernels, self._factors = (self.kernels, []) if not automatic else _dictionary(X, learned=self.scale == "learned")
+        self._views, parts = resolve(self, X, kernels)
+        self.kernel_names_ = np.array(self._views.names, dtype=object)
+        return [_on_host(part) for part in parts]
+
+    def _with_kernels(self, parts: list[Array]) -> zip[tuple[Array, Kernel]]:
+        return zip(parts, self._views.kernels, strict=True)
+
+    def _standardiser(self, part: Array, kernel: Kernel, weights: Array) -> Standardiser:
+        as_they_are = not self.standardize or np.isfinite(kernel.lower)
+        return Standardiser.identity(part.shape[1]) if as_they_are else Standardiser.of(part, weights)
+
+    def _stacked(self, parts: list[Array]) -> Array:
+        """The standardised rows of all kernels side by side."""
+        rows = [standardiser(part) for standardiser, part in zip(self._standardisers, parts, strict=True)]
+        if all(sparse.issparse(part) for part in rows):
+            return sparse.hstack(rows, format="csr")
+        dtype = np.result_type(*(part.dtype for part in rows))
+        return np.concatenate([dense(part) for part in rows], axis=1).astype(dtype, copy=False)
+
+    def _scaled(self, parts: list[Array], y: Any, used: Array, rng: np.random.Generator) -> list[Kernel]:
+        """The kernels of standardised rows, each with its scale."""
+        factors = self._factors or [1.0] * len(parts)
+        kernels = []
+        for number, (part, given) in enumerate(zip(parts, self._views.parts, strict=True)):
+            standardiser, kernel = self._standardisers[number], given.kernel
+            if given.given or self.scale == "given":
+                kernels.append(kernel.replace(scale=kernel.scales(part.shape[1]) * standardiser.spread))
+            elif self.scale == "learned":
+                kernels.append(self._learned_kernel(kernel, part, np.asarray(y)[used], standardiser, rng))
+            elif kernel.has_bandwidth:
+                sample = dense(standardiser(part[rng.permutation(part.shape[0])[:SAMPLE_ROWS]])).astype(np.float64)
+                kernels.append(kernel.replace(scale=factors[number] * median_scale(kernel, sample)))
+            else:
+                kernels.append(kernel)
+        return kernels
+
+    def _learned_kernel(
+        self, kernel: Kernel, part: Array, y: Array, standardiser: Standardiser, rng: np.random.Generator
+    ) -> Kernel:
+        """A kernel learned on its own columns by single-kernel learning."""
+        kind = KernelClassifier if isinstance(self, ScoreClassifier) else KernelRegressor
+        family = "auto" if isinstance(self.kernels, str) and self.kernels == "auto" else _name_of(kernel)
+        model = kind(family, n_features=self.n_features, standardize=self.standardize, random_state=int(rng.integers(2**31)))
+        learned = model.fit(part, y).kernel_
+        return learned.replace(scale=np.asarray(learned.scale) * standardiser.spread)
+
+    def _build(self, kernels: list[Kernel], rng: np.random.Generator) -> StackedMap:
+        """Random features of every kernel, side by side."""
+        each = self.n_features
+        if each is None:
+            each = int(np.clip(MOST_FEATURES // len(kernels) // 2 * 2, FEWEST_EACH, MOST_EACH))
+        maps = []
+        for kernel, standardiser in zip(kernels, self._standardisers, strict=True):
+            size = None if kernel.geometry == "additive" else each
+            choices = FeatureChoices(n_features=size, sampling=self.sampling)
+            maps.append(build_map(kernel, len(standardiser.spread), choices, rng))
+        return StackedMap(tuple(maps))
+
+    def _folds(self, rows: Rows, rng: np.random.Generator, X: Any, y: Any, used: Array) -> Folds:
+        if is_splitter(self.validation):
+            return split_rows(rows, rng, self.validation, np.zeros(len(used)), y, used)
+        return cut_rows(rows, rng, "auto", self.validation)
+
+    def _choices(self, n_kernels: int) -> WeightChoices:
+        """What the search for weights is told."""
+        weights = np.ones(n_kernels) if self.penalty_weights is None else self._penalty_weights(n_kernels)
+        ratios = tuple(np.atleast_1d(self.l1_ratio).astype(float)) if not isinstance(self.l1_ratio, str) else AUTO_RATIOS
+        if isinstance(self.l1_ratio, str) and self.alpha is not None:
+            ratios = AUTO_RATIOS[:1]  # one number cannot be the penalty of both
+        refits = {"auto": (False, True), "ridge": (True,), None: (False,)}[self.refit]
+        return WeightChoices(
+            weights=weights,
+            shared=bool(self.shared_weights),
+            alpha=None if self.alpha is None else float(self.alpha),
+            l1_ratios=ratios,
+            n_alphas=self.n_alphas,
+            smallest=self.smallest,
+            one_standard_error=self.selection == "one-standard-error",
+            refits=refits if self._loss() is None else (False,),
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )
+
+    def _penalty_weights(self, n_kernels: int) -> Array:
+        """The penalty of each kernel, from a list in their order or a dict by name."""
+        given = self.penalty_weights
+        if isinstance(given, dict):
+            unknown = sorted(set(given) - set(self.kernel_names_))
+            if unknown:
+                raise ValueError(
+                    f"penalty_weights names the kernel {unknown[0]!r}, which is not one of {self.kernel_names_.tolist()}."
+                )
+            given = [given.get(name, 1.0) for name in self.kernel_names_]
+        weights = np.asarray(given, dtype=np.float64)
+        if weights.shape != (n_kernels,) or not (np.isfinite(weights).all() and np.all(weights > 0)):
+            raise ValueError(
+                f"penalty_weights must be a positive number for each of the {n_kernels} kernels, in their order or by name, "
+                f"got {reprlib.repr(self.penalty_weights)}."
+            )
+        return weights
+
+    def _loss(self) -> Loss | None:
+        """The loss, or None for the squared one."""
+        raise NotImplementedError
+
+    def _standardise_targets(self, targets: Array, weights: Array) -> Standardiser:
+        """Targets of zero mean and unit spread, unless they are classes."""
+        return Standardiser.identity(targets.shape[1])
+
+    def _keep(self, learned: LearnedWeights, kernels: list[Kernel]) -> None:
+        """What was learned, as fitted attributes in the units of the data."""
+        spread = self._target_standardiser.spread
+        self.coef_ = learned.coef * spread
+        self.intercept_ = self._target_standardiser.undo(learned.intercept)
+        unit = spread if learned.norms.shape[1] == len(spread) else np.ones(1)
+        self.kernel_weights_ = learned.norms * unit / np.sqrt(2)
+        self.kernels_ = [
+            kernel.replace(scale=np.asarray(kernel.scale) / standardiser.spread)
+            for kernel, standardiser in zip(kernels, self._standardisers, strict=True)
+        ]
+        self.alpha_, self.l1_ratio_ = learned.chosen.alpha, learned.chosen.l1_ratio
+        self.refit_alpha_ = learned.chosen.ridge
+        self.duality_gap_ = learned.gap
+        self.path_ = learned.path
+        self.trials_ = [
+            {
+                "alpha": trial.alpha,
+                "l1_ratio": trial.l1_ratio,
+                "refit_alpha": trial.ridge,
+                "error": trial.error,
+                "standard_error": trial.standard_error,
+                "kernels_in": trial.n_in,
+            }
+            for trial in learned.trials
+        ]
+        self.validation_error_ = learned.chosen.error
+        self.explained_variance_ = learned.variance_shares
+        self.n_iter_ = max(learned.n_iter, 1)
+        self.converged_ = learned.converged
+        if not learned.converged:
+            warnings.warn(
+                f"The group lasso did not reach tol={self.tol:g} in max_iter={self.max_iter} rounds: its duality gap is "
+                f"up to {np.max(learned.gap):.3g}. Raise max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _check_choices(self) -> None:
+        check_option("scale", self.scale, SCALES)
+        check_option("selection", self.selection, ("best", "one-standard-error"))
+        if self.refit not in ("auto", "ridge", None):
+            raise ValueError(f"refit must be 'auto', 'ridge' or None, got {self.refit!r}.")
+        if self.refit == "ridge" and self.loss != "squared":
+            raise ValueError(f"refit='ridge' needs loss='squared', and loss is {self.loss!r}: leave refit out, or use None.")
+        for name, low, high in (("alpha", 0.0, np.inf), ("tol", 0.0, np.inf), ("smallest", 0.0, 1.0)):
+            value = getattr(self, name)
+            if value is None and name == "alpha":
+                continue
+            if not (isinstance(value, numbers.Real) and low < float(value) <= high and float(value) < np.inf):
+                raise ValueError(f"{name} must be a positive number{' up to 1' if high == 1 else ''}, got {value!r}.")
+        ratios: list[Any] = [] if isinstance(self.l1_ratio, str) else list(np.atleast_1d(self.l1_ratio))
+        if (isinstance(self.l1_ratio, str) and self.l1_ratio != "auto") or not all(0 <= float(r) <= 1 for r in ratios):
+            raise ValueError(f"l1_ratio must be 'auto', or one number or several from 0 to 1, got {self.l1_ratio!r}.")
+        for name in ("n_alphas", "max_iter"):
+            value = getattr(self, name)
+            if not (isinstance(value, numbers.Integral) and int(value) >= 1):
+                raise ValueError(f"{name} must be a whole number, at least 1, got {value!r}.")
+
+    # -- predicting ---------------------------------------------------------------------------------------------------
+
+    def _outputs(self, X: Any) -> Array:
+        """Predictions (n, c) of new rows, in the units of the targets."""
+        check_is_fitted(self)
+        parts = [_on_host(part) for part in self._views.take(self, X)]
+        return predict(self.feature_map_, self._stacked(parts), self.coef_, self.intercept_).astype(np.float64)
+
+    def kernel_weights_by_name(self) -> dict[str, Any]:
+        """The weight of each kernel by its name, largest first: a number, or one for each target or class."""
+        check_is_fitted(self)
+        order = np.argsort(-self.kernel_weights_.max(axis=1), kind="stable")
+        shown = [row.tolist() if len(row) > 1 else float(row[0]) for row in self.kernel_weights_]
+        return {str(self.kernel_names_[t]): shown[t] for t in order}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _name_of(kernel: Kernel) -> str:
+    """The name of a built-in kernel that came as a name."""
+    return next(name for name in KERNELS if repr(get_kernel(name)) == repr(kernel))
+
+
+def _dictionary(X: Any, *, learned: bool) -> tuple[list[tuple[str, str, Any]], list[float]]:
+    """Kernels by name, and multiples of the median scale, of kernels="auto"; those to be learned are one for each view."""
+    kernels: list[tuple[str, str, Any]] = []
+    factors: list[float] = []
+    wholes: list[tuple[str, Any]] = [("", slice(None))]
+    if is_views(X):
+        wholes = [(f"{label}, ", label) for label in (X if isinstance(X, dict) else range(len(X)))]
+    if learned:
+        return [(prefix.removesuffix(", ") or "all", "gaussian", where) for prefix, where in wholes], []
+    for prefix, where in wholes:
+        for family in AUTO_FAMILIES:
+            for factor in AUTO_FACTORS:
+                kernels.append((f"{prefix}{family} x {factor:g}", family, where))
+                factors.append(factor)
+    shape: tuple[int, ...] = () if is_views(X) else tuple(X.shape if hasattr(X, "shape") else np.shape(X))
+    n_columns = shape[-1] if len(shape) == 2 else 0
+    if 1 < n_columns <= AUTO_COLUMNS:
+        names = list(getattr(X, "columns", range(n_columns)))
+        kernels += [(f"column {name}", "gaussian", [i]) for i, name in enumerate(names)]
+        factors += [1.0] * n_columns
+    return kernels, factors
+
+
+def _on_host(X: Array) -> Array:
+    """Rows as they are, or as NumPy rows where they come from another array library."""
+    return fetch(X) if is_foreign(X) else X
