@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.arrays import Array, dense, fetch, is_foreign
 from bochner.engines import predict
 from bochner.estimators.classifiers import KernelClassifier
-from bochner.estimators.folds import cut_rows, is_splitter, split_rows
+from bochner.estimators.folds import cut_rows, is_splitter, is_validation_set, split_rows
 from bochner.estimators.labels import ScoreClassifier
 from bochner.estimators.regressors import KernelRegressor
 from bochner.estimators.validation import as_generator, check_option
@@ -146,6 +146,11 @@ class MultipleKernelMachine(BaseEstimator):
         return StackedMap(tuple(maps))
 
     def _folds(self, rows: Rows, rng: np.random.Generator, X: Any, y: Any, used: Array) -> Folds:
+        if is_validation_set(self.validation):
+            raise ValueError(
+                f"{type(self).__name__} does not take a validation set of your own yet: stack it under X and y and give "
+                "validation=sklearn.model_selection.PredefinedSplit(test_fold), or a number of folds."
+            )
         if is_splitter(self.validation):
             return split_rows(rows, rng, self.validation, np.zeros(len(used)), y, used)
         return cut_rows(rows, rng, "auto", self.validation)
