@@ -7,7 +7,8 @@ products of matrices. A round has two steps, each to the best point along its di
    finds which groups are in.
 2. *Newton*: among the groups that are in, the objective is smooth, with second derivatives
    H + mu I + (lambda_t / |w_t|) (I - u_t u_t'), u_t = w_t / |w_t|. The system is solved by conjugate gradients, with one
-   Cholesky factor for all problems as preconditioner. Groups that the step would send through zero are taken out, where
+   Cholesky factor for all problems as preconditioner, in single precision where its rounding is small beside the bends
+   lambda_t / |w_t|: a direction need not be exact, for what is gained along it is counted in double. Groups that the step would send through zero are taken out, where
    that is better.
 
 A problem is done when its duality gap is small.
@@ -24,7 +25,7 @@ from scipy import linalg
 from bochner.arrays import Array
 from bochner.blas import one_blas_pool
 from bochner.solvers.groups import SLACK, GroupPenalty, Groups, block_minimum
-from bochner.solvers.normal_equations import Factor, factorise
+from bochner.solvers.normal_equations import Factor, factorise_fresh
 from bochner.solvers.problem import Curvature, Problem, State, times
 
 CG_TOLERANCES = 1e-1, 3e-2, 1e-2, 1e-3
@@ -40,6 +41,8 @@ LEAVING = 0.1
 """A group whose length a Newton step would bring below this part of what it is may be on its way out."""
 FLATTEST = 1e-12
 """Smallest eigenvalue of a group in the model, in units of its largest."""
+SINGLE = 10 * float(np.finfo(np.float32).eps)
+"""Smallest bend in units of the matrix's largest eigenvalue for which single precision does."""
 SMALL = 1e-2
 """Where an objective is smaller than this part of what it is at zero, gaps are measured by the latter."""
 
@@ -64,7 +67,9 @@ class GroupLasso:
         self.matrix = matrix if matrix.flags.c_contiguous else np.ascontiguousarray(matrix.T)  # which is the same
         self.groups = groups
         self._spectra = [_spectrum(matrix[some, some]) for some in groups.slices]
-        self._preconditioner = Preconditioner(matrix)
+        self._largest = sum(float(values[-1]) for values, _ in self._spectra)  # no eigenvalue of the matrix is above it
+        self._preconditioner = Preconditioner()
+        self._part = np.ones(len(matrix), dtype=bool), self.matrix
 
     def solve(
         self, problem: Problem, penalty: GroupPenalty, start: Array, *, tol: float = 1e-6, max_iter: int = MOST_ROUNDS
@@ -113,6 +118,16 @@ class GroupLasso:
             slopes[some] -= ridge * change
         return coef - state.coef
 
+    def _matrix_of(self, used: Array, bends: Array) -> Array:
+        """The matrix of the columns ``used``, a mask (D,): in single precision if these bends allow it."""
+        single = bool(np.min(bends, where=bends > 0, initial=np.inf) >= SINGLE * self._largest)
+        dtype = np.dtype(np.float32 if single else np.float64)
+        before, matrix = self._part
+        if not np.array_equal(before, used) or matrix.dtype != dtype:
+            rows = self.matrix if used.all() else self.matrix[np.ix_(used, used)]
+            self._part = used, rows.astype(dtype, copy=False)
+        return self._part[1]
+
     def _block_minimum(self, curvature: Array, pull: Array, length: Array) -> Array:
         """The minimum over one group (q, B, c), of all outputs of a problem together or of each by itself."""
         if self.groups.shared:
@@ -134,7 +149,7 @@ class GroupLasso:
         is_in = norms > 0
         if not is_in.any():
             return state
-        system = NewtonSystem.of(problem, state, penalty)
+        system = NewtonSystem.of(problem, state, penalty, self._matrix_of)
         precondition = self._preconditioner(system, problem.model_scale(state))
         direction = np.zeros_like(state.coef)
         direction[system.used] = system.solve(precondition, tol)
@@ -168,6 +183,8 @@ class NewtonSystem:
     """Those columns: a mask (D,)."""
     groups: Groups
     """Their groups."""
+    matrix: Array
+    """The matrix of those columns (q, q); its precision is that of the system."""
     curvature: Curvature
     """Second derivatives of the smooth part."""
     ridge: Array
@@ -182,8 +199,10 @@ class NewtonSystem:
     """Minus the gradient of the objective: (q, B, c), zero where a group is out."""
 
     @classmethod
-    def of(cls, problem: Problem, state: State, penalty: GroupPenalty) -> NewtonSystem:
-        """The systems at some coefficients."""
+    def of(
+        cls, problem: Problem, state: State, penalty: GroupPenalty, matrix_of: Callable[[Array, Array], Array]
+    ) -> NewtonSystem:
+        """The systems at some coefficients; ``matrix_of`` gives the matrix of some columns (D,) for bends (r, B, c)."""
         some = np.any(state.coef != 0, axis=(1, 2))
         groups, used = penalty.groups.take(np.maximum.reduceat(some, penalty.groups.starts))
         coef, lengths = state.coef[used], penalty.lengths[penalty.groups.starts_in(used)][:, :, None]
@@ -193,13 +212,16 @@ class NewtonSystem:
         bends = np.where(norms > 0, lengths / safe, 0.0)
         right = state.slopes[used] - ridge * coef - groups.spread(np.broadcast_to(lengths, bends.shape)) * units
         right *= groups.spread(norms > 0)
-        return cls(used, groups, problem.curvature(state, used), ridge, norms > 0, bends, units, right)
+        matrix = matrix_of(used, bends + np.where(norms > 0, ridge, 0.0))
+        ridge, bends, units, right = (array.astype(matrix.dtype, copy=False) for array in (ridge, bends, units, right))
+        return cls(used, groups, matrix, problem.curvature(state, used, matrix), ridge, norms > 0, bends, units, right)
 
     def take(self, problems: Array) -> NewtonSystem:
         """The systems of some of the problems."""
         return NewtonSystem(
             self.used,
             self.groups,
+            self.matrix,
             self.curvature.take(problems),
             self.ridge[problems],
             self.inside[:, problems],
@@ -224,7 +246,7 @@ class NewtonSystem:
         system, to_do = self, np.arange(self.right.shape[1])
         residual = self.right.copy()
         step = self.masked(precondition(residual))
-        norm = np.sum(residual * step, axis=(0, 2))
+        norm = np.sum(residual * step, axis=(0, 2), dtype=np.float64)
         enough = tol**2 * norm
         for _ in range(MOST_CG_STEPS):
             going = norm > enough
@@ -234,21 +256,21 @@ class NewtonSystem:
                 system, to_do = system.take(going), to_do[going]
                 residual, step, norm, enough = residual[:, going], step[:, going], norm[going], enough[going]
             product = system.product(step)
-            bend = np.sum(step * product, axis=(0, 2))
-            size = np.where(bend > 0, norm / np.where(bend > 0, bend, 1.0), 0.0)[:, None]
+            bend = np.sum(step * product, axis=(0, 2), dtype=np.float64)
+            size = np.where(bend > 0, norm / np.where(bend > 0, bend, 1.0), 0.0)[:, None].astype(step.dtype)
             solution[:, to_do] += size * step
             residual -= size * product
             improved = system.masked(precondition(residual))
-            before, norm = norm, np.sum(residual * improved, axis=(0, 2))
-            step = improved + (norm / np.maximum(before, np.finfo(np.float64).tiny))[:, None] * step
+            before, norm = norm, np.sum(residual * improved, axis=(0, 2), dtype=np.float64)
+            ratio = norm / np.maximum(before, np.finfo(np.float64).tiny)
+            step = improved + ratio[:, None].astype(step.dtype) * step
         return solution
 
 
 class Preconditioner:
-    """The inverse of ``matrix`` and the mean bends of the problems, by a factor that is kept while they change little."""
+    """The inverse of a matrix plus the mean bends of the problems, by a factor that is kept while they change little."""
 
-    def __init__(self, matrix: Array) -> None:
-        self.matrix = matrix
+    def __init__(self) -> None:
         self._used: Array = np.empty(0, dtype=bool)
         self._bends: Array = np.empty(0)
         self._factor: Factor | None = None
@@ -261,12 +283,19 @@ class Preconditioner:
         bends = np.sum(bends, axis=(1, 2)) / inside.sum(axis=(1, 2))
         if (
             self._factor is None
+            or self._factor.triangle.dtype != system.matrix.dtype
             or not np.array_equal(self._used, system.used)
             or np.max(np.abs(bends - self._bends)) > REFACTORISE
         ):
             self._used, self._bends = system.used, bends
-            gram = self.matrix[np.ix_(system.used, system.used)]
-            gram[np.diag_indices_from(gram)] += system.groups.spread(np.exp(bends))
-            self._factor = factorise(gram, 0.0)
+            shift = system.groups.spread(np.exp(bends)).astype(system.matrix.dtype)
+            self._factor = factorise_fresh(lambda: _plus_diagonal(system.matrix, shift), 0.0)
         factor = self._factor
         return lambda right: factor.solve(right.reshape(len(right), -1)).reshape(right.shape)
+
+
+def _plus_diagonal(matrix: Array, diagonal: Array) -> Array:
+    """A symmetric matrix plus a diagonal (q,), in columns."""
+    total = matrix.T.copy(order="F")
+    total[np.diag_indices_from(total)] += diagonal
+    return total

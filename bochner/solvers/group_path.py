@@ -185,12 +185,13 @@ def group_lasso_path(
     _check_numbers(n_alphas=n_alphas, smallest=smallest, l1_ratio=l1_ratio, tol=tol, max_iter=max_iter)
     parts, order = Groups.of(labels, shared=shared)
     penalties = ElasticGroups(groups=parts, weights=_checked_weights(group_weights, len(parts)), l1_ratio=float(l1_ratio))
-    centred = CentredMoments(Moments.of(X[:, order], Y, weights))
+    X = X if np.array_equal(order, np.arange(len(order))) else X[:, order]
+    centred = CentredMoments(Moments.of(X, Y, weights))
     problem: Repeatable
     if loss == "squared":
         problem = LeastSquares.of(centred, together=shared)
     else:
-        problem = RowLoss.of(ArrayPasses(X[:, order]), _checked_loss(loss, Y), Y, weights, centred, together=shared)
+        problem = RowLoss.of(ArrayPasses(X), _checked_loss(loss, Y), Y, weights, centred, together=shared)
     if alphas is None and l1_ratio == 0:
         raise ValueError("With l1_ratio=0 every group is in at any penalty: give alphas.")
     falling = falling_alphas(problem, penalties, n_alphas, smallest) if alphas is None else _checked_alphas(alphas)

@@ -16,6 +16,9 @@ from bochner.solvers.line_search import best_step
 from bochner.solvers.normal_equations import CentredMoments
 from bochner.solvers.problem import State, times
 
+ROUNDING = 1e-14
+"""A target whose variance is below this part of its squared mean is constant but for rounding."""
+
 
 @dataclass(frozen=True)
 class LeastSquares:
@@ -32,7 +35,9 @@ class LeastSquares:
     def of(cls, centred: CentredMoments, *, together: bool) -> LeastSquares:
         """One problem of all targets ``together``, or one of each target."""
         unit = 2 / centred.weight
-        linear, square = unit * centred.cross, unit * centred.target_square
+        square = unit * centred.target_square
+        constant = square <= ROUNDING * centred.target_mean**2
+        linear = unit * np.where(constant, 0.0, centred.cross)
         if together:
             return cls(unit * centred.gram(), linear[:, None, :], square.sum(keepdims=True))
         return cls(unit * centred.gram(), linear[:, :, None], square)
@@ -61,9 +66,9 @@ class LeastSquares:
         """The second derivatives of each problem in units of ``matrix``: (B,)."""
         return np.ones(len(self.square))
 
-    def curvature(self, state: State, used: Array) -> MatrixCurvature:
-        """Second derivatives among the columns ``used``, a mask (D,)."""
-        return MatrixCurvature(self.matrix if used.all() else self.matrix[np.ix_(used, used)])
+    def curvature(self, state: State, used: Array, matrix: Array) -> MatrixCurvature:
+        """Second derivatives among the columns ``used``, a mask (D,): ``matrix``."""
+        return MatrixCurvature(matrix)
 
     def follow_model(self, state: State, direction: Array, penalty: GroupPenalty) -> State:
         """The end of a direction (D, B, c) that lowers the quadratic model, which is exact."""

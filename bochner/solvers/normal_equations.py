@@ -154,7 +154,8 @@ def factorise_fresh(make: Callable[[], Array], shift: float) -> Factor:
                 "Sums over the rows are not finite: standardise the columns and targets, or look for huge values."
             )
         matrix[np.diag_indices_from(matrix)] += shift + jitter
-        triangle, failed = lapack.dpotrf(matrix, lower=1, clean=0, overwrite_a=1)
+        potrf = lapack.spotrf if matrix.dtype == np.float32 else lapack.dpotrf
+        triangle, failed = potrf(matrix, lower=1, clean=0, overwrite_a=1)
         if not failed:
             return Factor(triangle, jitter)
-        jitter = max(10 * jitter, 1e-14 * scale)
+        jitter = max(10 * jitter, 50 * float(np.finfo(matrix.dtype).eps) * scale)

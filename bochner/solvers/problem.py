@@ -76,8 +76,8 @@ class Problem(Protocol):
     def model_scale(self, state: State) -> Array:
         """The second derivatives of each problem in units of ``matrix``: (B,)."""
 
-    def curvature(self, state: State, used: Array) -> Curvature:
-        """Second derivatives among the columns ``used``, a mask (D,)."""
+    def curvature(self, state: State, used: Array, matrix: Array) -> Curvature:
+        """Second derivatives among the columns ``used``, a mask (D,); ``matrix`` (q, q) is that of those columns."""
 
     def follow_model(self, state: State, direction: Array, penalty: GroupPenalty) -> State:
         """The end of a direction (D, B, c) that lowers the quadratic model, or as far as it lowers the objective."""
@@ -90,11 +90,12 @@ class Problem(Protocol):
 
 
 def times(matrix: Array, columns: Array) -> Array:
-    """matrix (p, q) times columns (q, B, c), all float64: (p, B, c).
+    """matrix (p, q) times columns (q, B, c), both float64 or both float32: (p, B, c).
 
     By SciPy's BLAS, in whose pool of threads the factorisations are: two pools would be in each other's way.
     """
     flat = columns.reshape(columns.shape[0], -1).T
     rows = matrix.flags.c_contiguous
-    product = blas.dgemm(1.0, flat, matrix.T if rows else matrix, trans_b=not rows)
+    gemm = blas.sgemm if matrix.dtype == np.float32 else blas.dgemm
+    product = gemm(1.0, flat, matrix.T if rows else matrix, trans_b=not rows)
     return product.T.reshape(matrix.shape[0], *columns.shape[1:])

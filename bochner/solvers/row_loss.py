@@ -103,7 +103,7 @@ class RowLoss:
         mean = np.mean(np.sum(self.share * self._rows(self.loss.curvature, _known(state.scores)), axis=0), axis=1)
         return np.maximum(mean, SMALLEST_CURVATURE * self.loss.bound)
 
-    def curvature(self, state: State, used: Array) -> RowCurvature:
+    def curvature(self, state: State, used: Array, matrix: Array) -> RowCurvature:
         """Second derivatives among the columns ``used``, a mask (D,)."""
         scores = _known(state.scores)
         return RowCurvature(self, self.passes.columns(used), scores, self.intercept_inverse(scores))
