@@ -8,34 +8,31 @@ squared loss everything comes from one matrix of moments for each part of the ro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
-from bochner.arrays import Array, dense
-from bochner.engines import forward, moments, predict
+from bochner.arrays import Array
+from bochner.engines import predict
 from bochner.features import StackedMap
+from bochner.fold_problems import FoldProblems, RowProblems
 from bochner.folds import Folds, HeldOut, Rows
 from bochner.losses import Loss
-from bochner.solvers.group_path import (
-    ElasticGroups,
-    GroupLassoPath,
-    Repeatable,
-    falling_alphas,
-    path_of_moments,
-    solve_path,
-)
+from bochner.solvers.group_path import ElasticGroups, GroupLassoPath, Repeatable, falling_alphas
 from bochner.solvers.groups import Groups
-from bochner.solvers.least_squares import LeastSquares
 from bochner.solvers.normal_equations import CentredMoments, factorise
-from bochner.solvers.row_loss import ArrayPasses, RowLoss
-from bochner.statistics import Moments
 
 RIDGE_ALPHAS = tuple(np.geomspace(1.0, 1e-9, 10).tolist())
 """Penalties tried where there is nothing but a ridge penalty."""
+MATRICES = 6
+"""Matrices of all pairs of features that are there at a time, beside one for each part of the rows."""
+
+Refit = Literal["ridge", "weighted"]
+"""Ridge regression of the kernels that are in: of their plain sum, or of their sum weighted by d_t."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +51,8 @@ class WeightChoices:
     smallest: float = 1e-3
     one_standard_error: bool = False
     """Take the fewest kernels whose error is within one standard error of the least."""
-    refits: tuple[bool, ...] = (False,)
-    """Whether the chosen kernels are fitted again by ridge regression: yes, no, or both to choose from."""
+    refits: tuple[Refit | None, ...] = (None,)
+    """How the kernels that are in are fitted again, or not at all; several to choose from."""
     tol: float = 1e-6
     max_iter: int = 100
 
@@ -66,6 +63,7 @@ class Trial:
 
     alpha: float
     l1_ratio: float
+    refit: Refit | None
     ridge: float | None
     """The penalty of the refit, if there is one."""
     errors: Array
@@ -109,110 +107,60 @@ class LearnedWeights:
     n_iter: int
 
 
-class Sums(Protocol):
-    """The smooth part of the problem on all rows to fit, and on all but one part of them."""
-
-    def problem(self, without: int | None) -> Repeatable:
-        """The problem of all rows, or of all but a part."""
-
-    def path(self, without: int | None, penalties: ElasticGroups, alphas: Array, **options: Any) -> GroupLassoPath:
-        """The path of that problem."""
-
-    def error(self, part: int, coef: Array, intercept: Array) -> float:
-        """The mean loss of one part of the rows."""
-
-
-class MomentSums:
-    """The squared loss, from the moments of every part."""
-
-    def __init__(self, folds: Folds, feature_map: StackedMap, together: bool) -> None:
-        self._together = together
-        self.parts = [moments(feature_map, part.X, part.targets, part.weights) for part in folds.parts]
-        fitted = range(len(self.parts)) if folds.fitted is None else folds.fitted
-        self._fitted = set(fitted)
-        total = self.parts[next(iter(fitted))]
-        for k in list(fitted)[1:]:
-            total = total + self.parts[k]
-        self.total: Moments = total
-
-    def centred(self, without: int | None) -> CentredMoments:
-        left_out = self.parts[without] if without is not None and without in self._fitted else None
-        return CentredMoments(self.total, left_out)
-
-    def problem(self, without: int | None) -> LeastSquares:
-        return LeastSquares.of(self.centred(without), together=self._together)
-
-    def path(self, without: int | None, penalties: ElasticGroups, alphas: Array, **options: Any) -> GroupLassoPath:
-        centred = self.centred(without)
-        if penalties.l1_ratio == 0:
-            return _ridge_path(centred, penalties, alphas)
-        return path_of_moments(centred, penalties, alphas, **options)
-
-    def error(self, part: int, coef: Array, intercept: Array) -> float:
-        return float(self.parts[part].squared_error(coef, intercept).sum()) / self.parts[part].weight
-
-
-class RowSums:
-    """Any other loss, by passes over the features of all rows, which are kept."""
-
-    def __init__(self, folds: Folds, feature_map: StackedMap, loss: Loss, together: bool) -> None:
-        self._loss, self._together = loss, together
-        self._folds = folds
-        self._features = [dense(forward(feature_map, part.X)).astype(np.float64, copy=False) for part in folds.parts]
-        self._fitted = range(len(folds.parts)) if folds.fitted is None else folds.fitted
-
-    def problem(self, without: int | None) -> RowLoss:
-        some = [k for k in self._fitted if k != without]
-        X = np.concatenate([self._features[k] for k in some])
-        targets, weights = (
-            np.concatenate([getattr(self._folds.parts[k], name) for k in some]) for name in ("targets", "weights")
-        )
-        centred = CentredMoments(Moments.of(X, targets, weights))
-        return RowLoss.of(ArrayPasses(X), self._loss, targets, weights, centred, together=self._together)
-
-    def path(self, without: int | None, penalties: ElasticGroups, alphas: Array, **options: Any) -> GroupLassoPath:
-        return solve_path(self.problem(without), penalties, alphas, **options)
-
-    def error(self, part: int, coef: Array, intercept: Array) -> float:
-        rows = self._folds.parts[part]
-        losses = self._loss.values(self._features[part] @ coef + intercept, rows.targets)
-        return float(rows.weights @ losses) / float(rows.weights.sum())
-
-
 def learn_weights(
     folds: Folds,
     feature_map: StackedMap,
     choices: WeightChoices,
     *,
     loss: Loss | None = None,
+    max_memory: float = np.inf,
+    callback: Callable[[dict[str, Any]], None] | None = None,
 ) -> LearnedWeights:
-    """Choose among the kernels of ``feature_map`` by group lasso; ``loss`` None: the squared one."""
-    groups = Groups(feature_map.sizes, shared=choices.shared)
-    sums: Any = (
-        MomentSums(folds, feature_map, choices.shared) if loss is None else RowSums(folds, feature_map, loss, choices.shared)
-    )
-    search = Search(folds, sums, groups, choices)
+    """Choose among the kernels of ``feature_map`` by group lasso; ``loss`` None: the squared one.
+
+    Features of all rows are kept where the loss needs them and they fit into what :func:`matrix_bytes` leaves of
+    ``max_memory``. The callback hears of every path of penalties.
+    """
+    problems: FoldProblems
+    if loss is None:
+        problems = FoldProblems(folds, feature_map, together=choices.shared)
+    else:
+        spare = max_memory - matrix_bytes(feature_map.n_features, len(folds.parts))
+        problems = RowProblems(folds, feature_map, loss, together=choices.shared, spare=spare)
+    groups = Groups(problems.sizes or feature_map.sizes, shared=choices.shared)
+    search = Search(folds, problems, groups, choices, callback)
     trials = list(search.trials())
     chosen = _choose(trials, one_standard_error=choices.one_standard_error)
     path = search.final_path(chosen)
     coef, intercept, norms, gap = search.final_model(chosen, path)
     held_out = [
-        (folds.parts[k], predict(feature_map, folds.parts[k].X, *model))
-        for k, model in zip(folds.validated, chosen.models, strict=True)
+        (folds.parts[k], predict(feature_map, folds.parts[k].X, problems.expand(coef_k), intercept_k))
+        for k, (coef_k, intercept_k) in zip(folds.validated, chosen.models, strict=True)
     ]
     return LearnedWeights(
-        coef=coef,
+        coef=problems.expand(coef),
         intercept=intercept,
         norms=norms,
         gap=gap,
         chosen=chosen,
         trials=trials,
-        path=path,
-        variance_shares=_variance_shares(feature_map, Rows.stack(folds.to_fit), coef, groups),
+        path=None if path is None else _expanded(path, problems),
+        variance_shares=_variance_shares(problems.centred(None), coef, groups),
         held_out=HeldOut(Rows.stack([rows for rows, _ in held_out]), np.concatenate([p for _, p in held_out])),
         converged=path is None or bool(path.converged.all()),
         n_iter=0 if path is None else path.n_iter,
     )
+
+
+def matrix_bytes(n_features: int, n_parts: int) -> float:
+    """What the matrices of all pairs of features take."""
+    return 8.0 * (n_parts + MATRICES) * n_features**2
+
+
+def n_paths(folds: Folds, choices: WeightChoices) -> int:
+    """How many paths of penalties a search follows."""
+    with_refits = any(choices.refits) and sum(ratio > 0 for ratio in choices.l1_ratios)
+    return len(choices.l1_ratios) * len(folds.validated) + int(with_refits) + 1
 
 
 def _choose(trials: list[Trial], *, one_standard_error: bool) -> Trial:
@@ -229,11 +177,16 @@ class Search:
     """Ways to fit, compared on held-out rows."""
 
     folds: Folds
-    sums: Any
+    problems: FoldProblems
     groups: Groups
     choices: WeightChoices
+    callback: Callable[[dict[str, Any]], None] | None = None
     _refitted: set[bytes] = field(default_factory=set)
     """Sets of kernels that were fitted again."""
+    _started: float = field(default_factory=time.perf_counter)
+    _done: int = 0
+    _least: float | None = None
+    """The least held-out error so far."""
 
     def penalties(self, l1_ratio: float) -> ElasticGroups:
         """What a path penalises by."""
@@ -241,7 +194,7 @@ class Search:
 
     @cached_property
     def _whole(self) -> Repeatable:
-        return self.sums.problem(None)
+        return self.problems.problem(None)
 
     def alphas(self, l1_ratio: float) -> Array:
         """The penalties to try, falling: (L,)."""
@@ -257,46 +210,61 @@ class Search:
             alphas = self.alphas(l1_ratio)
             paths = [self._path(k, l1_ratio, alphas) for k in self.folds.validated]
             for i, alpha in enumerate(alphas):
-                if False in self.choices.refits or l1_ratio == 0:
+                if None in self.choices.refits or l1_ratio == 0:
                     models = [(path.coef[i], path.intercept[i]) for path in paths]
                     n_in = int(np.mean([np.count_nonzero(path.norms[i]) for path in paths]))
-                    yield Trial(float(alpha), l1_ratio, None, self._errors(models), models, n_in)
-            if True in self.choices.refits and l1_ratio > 0:
+                    yield self._trial(float(alpha), l1_ratio, models, n_in)
+            if any(self.choices.refits) and l1_ratio > 0:
                 whole = self._path(None, l1_ratio, alphas)
-                for i, alpha in enumerate(alphas):
-                    yield from self._refits(float(alpha), l1_ratio, whole.norms[i])
+                for i in reversed(range(len(alphas))):
+                    yield from self._refits(float(alphas[i]), l1_ratio, whole.norms[i])
 
     def _path(self, without: int | None, l1_ratio: float, alphas: Array) -> GroupLassoPath:
         options = {"tol": self.choices.tol, "max_iter": self.choices.max_iter}
-        return self.sums.path(without, self.penalties(l1_ratio), alphas, **options)
+        path = self.problems.path(without, self.penalties(l1_ratio), alphas, **options)
+        self._done += 1
+        if self.callback is not None:
+            what = "paths of penalties" if len(alphas) > 1 else "penalties"
+            seconds = time.perf_counter() - self._started
+            self.callback({"what": what, "done": self._done, "error": self._least, "seconds": seconds})
+        return path
 
-    def _errors(self, models: list[tuple[Array, Array]]) -> Array:
-        """The mean loss of each validated part: (k,)."""
-        return np.array([self.sums.error(k, *model) for k, model in zip(self.folds.validated, models, strict=True)])
+    def _trial(
+        self,
+        alpha: float,
+        l1_ratio: float,
+        models: list[tuple[Array, Array]],
+        n_in: int,
+        refit: Refit | None = None,
+        ridge: float | None = None,
+    ) -> Trial:
+        """A way to fit, with the errors of its models on the parts that they have not seen."""
+        errors = [self.problems.error(k, *model) for k, model in zip(self.folds.validated, models, strict=True)]
+        trial = Trial(alpha, l1_ratio, refit, ridge, np.array(errors), models, n_in)
+        self._least = trial.error if self._least is None else min(self._least, trial.error)
+        return trial
 
     def _refits(self, alpha: float, l1_ratio: float, norms: Array) -> Iterator[Trial]:
-        """Ridge regressions on the kernels that are in; every set of kernels is tried once, at its largest alpha."""
-        inside = norms > 0
-        key = inside.tobytes()
-        if key in self._refitted or not inside.any():
+        """Ridge regressions on the kernels that are in; every set of kernels is tried once, at its smallest alpha."""
+        key = (norms > 0).tobytes()
+        if key in self._refitted or not norms.any():
             return
         self._refitted.add(key)
-        for ridge in RIDGE_ALPHAS:
-            models = [self._ridge(k, inside, ridge) for k in self.folds.validated]
-            yield Trial(alpha, l1_ratio, ridge, self._errors(models), models, int(np.count_nonzero(inside)))
+        for refit in (kind for kind in self.choices.refits if kind is not None):
+            for ridge in RIDGE_ALPHAS:
+                models = [self._ridge(k, norms, refit, ridge) for k in self.folds.validated]
+                yield self._trial(alpha, l1_ratio, models, int(np.count_nonzero(norms)), refit, ridge)
 
-    def _ridge(self, without: int | None, inside: Array, ridge: float) -> tuple[Array, Array]:
-        """Ridge regression of each target on the kernels that are in for it (r, c) or (r, 1)."""
-        centred = self.sums.centred(without)
+    def _ridge(self, without: int | None, norms: Array, refit: Refit, ridge: float) -> tuple[Array, Array]:
+        """Ridge regression of each target on the kernels that are in for it, by their lengths (r, c) or (r, 1)."""
+        centred = self.problems.centred(without)
         coef = np.zeros(centred.cross.shape)
-        if inside.shape[1] == 1:
-            inside = np.broadcast_to(inside, (len(inside), coef.shape[1]))
-        for support in np.unique(inside, axis=1).T:
-            targets = np.flatnonzero((inside == support[:, None]).all(axis=0))
-            if support.any():
-                coef[np.ix_(self.groups.spread(support), targets)] = _ridge_on(
-                    centred, self.groups.spread(support), targets, ridge
-                )
+        roots = np.sqrt(norms / np.maximum(norms.max(axis=0), np.finfo(np.float64).tiny))
+        roots = np.broadcast_to(roots if refit == "weighted" else norms > 0, (len(norms), coef.shape[1]))
+        for root in np.unique(roots, axis=1).T:
+            targets = np.flatnonzero((roots == root[:, None]).all(axis=0))
+            if root.any():
+                coef[:, targets] = _ridge_on(centred, self.groups.spread(root).astype(np.float64), targets, ridge)
         return coef, centred.target_mean - centred.mean @ coef
 
     def final_path(self, chosen: Trial) -> GroupLassoPath | None:
@@ -312,44 +280,29 @@ class Search:
             return one.coef[0], one.intercept[0], one.norms[0], one.gap[0]
         i = int(np.argmin(np.abs(np.log(path.alphas / chosen.alpha))))
         norms, gap = path.norms[i], path.gap[i]
-        if chosen.ridge is None:
+        if chosen.refit is None or chosen.ridge is None:
             return path.coef[i], path.intercept[i], norms, gap
-        return *self._ridge(None, norms > 0, chosen.ridge), norms, gap
+        return *self._ridge(None, norms, chosen.refit, chosen.ridge), norms, gap
 
 
-def _ridge_path(centred: CentredMoments, penalties: ElasticGroups, alphas: Array) -> GroupLassoPath:
-    """The path without a group penalty, a factorisation for each penalty (ten cost a third of an eigendecomposition)."""
-    coef = np.stack([centred.solve(float(alpha)).coef for alpha in alphas])
-    norms = penalties.groups.norms(coef.transpose(1, 0, 2)).transpose(1, 0, 2)
-    each = (len(alphas), norms.shape[2])
-    return GroupLassoPath(
-        alphas=alphas,
-        coef=coef,
-        intercept=centred.target_mean - np.einsum("d,ldc->lc", centred.mean, coef),
-        norms=norms,
-        value=np.full(each, np.nan),
-        gap=np.zeros(each),
-        converged=np.ones(each, dtype=bool),
-        n_iter=1,
-    )
+def _ridge_on(centred: CentredMoments, root: Array, targets: Array, ridge: float) -> Array:
+    """Coefficients of ridge regression on columns times ``root`` (D,), for some targets, in units of the columns: (D, k)."""
+    used = root > 0
+    some = root[used][:, None]
+    gram = centred.gram()[np.ix_(used, used)] * some * some.T
+    coef = np.zeros((len(root), len(targets)))
+    coef[used] = some * factorise(gram, centred.weight * ridge).solve(some * centred.cross[np.ix_(used, targets)])
+    return coef
 
 
-def _ridge_on(centred: CentredMoments, columns: Array, targets: Array, ridge: float) -> Array:
-    """Coefficients of ridge regression on some columns, a mask (D,), for some targets: (q, k)."""
-    gram = centred.gram()[np.ix_(columns, columns)]
-    return factorise(gram, centred.weight * ridge).solve(centred.cross[np.ix_(columns, targets)])
+def _expanded(path: GroupLassoPath, problems: FoldProblems) -> GroupLassoPath:
+    """A path with coefficients of the features."""
+    return replace(path, coef=problems.expand(path.coef.transpose(1, 0, 2)).transpose(1, 0, 2))
 
 
-def _variance_shares(feature_map: StackedMap, rows: Rows, coef: Array, groups: Groups) -> Array:
+def _variance_shares(centred: CentredMoments, coef: Array, groups: Groups) -> Array:
     """cov(f_t, f) / var(f) of the predictions f = sum_t f_t over the rows: (r, c); zeros where f is constant."""
-    parts = np.zeros((coef.shape[0], len(groups) * coef.shape[1]))
-    for t, some in enumerate(groups.slices):
-        parts[some, t :: len(groups)] = coef[some]
-    each = predict(feature_map, rows.X, parts, np.zeros(parts.shape[1])).astype(np.float64)
-    each = each.reshape(rows.n, coef.shape[1], len(groups))
-    share = (rows.weights / rows.weights.sum())[:, None, None]
-    each = each - np.sum(share * each, axis=0)
-    whole = each.sum(axis=2, keepdims=True)
-    variance = np.sum(share * whole**2, axis=0)
+    covariances = np.add.reduceat(coef * (centred.gram() @ coef), groups.starts, axis=0)
+    variance = covariances.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(variance > 0, np.sum(share * each * whole, axis=0) / variance, 0.0).T
+        return np.where(variance > 0, covariances / variance, 0.0)

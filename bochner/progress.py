@@ -12,20 +12,17 @@ WIDTH = 20
 
 
 class ProgressLine:
-    """A callback of :func:`bochner.descent.descend` that rewrites one line of a terminal, or prints a line for each level.
+    """A callback that rewrites one line of a terminal, or prints a line for each stage where there is none.
 
-    The bar fills with the levels of the schedule; how many steps a level takes is not known before it ends. ``then`` is a
-    callback that gets the records too.
+    A record has a number ``stage`` that :meth:`stage_of` finds, and :meth:`text` says the rest. ``then`` is a callback that
+    gets the records too.
     """
 
     def __init__(
-        self,
-        levels: tuple[Level, ...],
-        then: Callable[[dict[str, Any]], None] | None = None,
-        stream: TextIO | None = None,
+        self, n_stages: int, then: Callable[[dict[str, Any]], None] | None = None, stream: TextIO | None = None
     ) -> None:
         self.then = then
-        self.n_levels = len(levels)
+        self.n_stages = n_stages
         self.stream = sys.stderr if stream is None else stream
         self.live = self.stream.isatty()
         self.last: dict[str, Any] | None = None
@@ -34,7 +31,7 @@ class ProgressLine:
         if self.live:
             self.stream.write(f"\r{self._line(record)}\x1b[K")
             self.stream.flush()
-        elif self.last is not None and self.last["level"] != record["level"]:
+        elif self.last is not None and self.stage_of(self.last) != self.stage_of(record):
             self.stream.write(self._line(self.last) + "\n")
         self.last = record
         if self.then is not None:
@@ -46,15 +43,50 @@ class ProgressLine:
             self.stream.write("\n" if self.live else self._line(self.last) + "\n")
             self.stream.flush()
 
+    def stage_of(self, record: dict[str, Any]) -> int:
+        """How many of the stages a record has come to."""
+        raise NotImplementedError
+
+    def text(self, record: dict[str, Any]) -> str:
+        """What a line says beside its bar."""
+        raise NotImplementedError
+
     def _line(self, record: dict[str, Any]) -> str:
-        filled = WIDTH * record["level"] // self.n_levels
-        size = (
-            f"{record['n_features']} features, {record['n_rows']} rows"
-            if "n_features" in record
-            else f"{record['n_rows']} rows"
-        )
-        bar = "#" * filled + "." * (WIDTH - filled)
+        filled = WIDTH * self.stage_of(record) // self.n_stages
+        return f"[{'#' * filled}{'.' * (WIDTH - filled)}] {record['seconds']:6.1f} s  {self.text(record)}"
+
+
+class DescentLine(ProgressLine):
+    """The line of :func:`bochner.descent.descend`.
+
+    The bar fills with the levels of the schedule; how many steps a level takes is not known before it ends.
+    """
+
+    def __init__(
+        self,
+        levels: tuple[Level, ...],
+        then: Callable[[dict[str, Any]], None] | None = None,
+        stream: TextIO | None = None,
+    ) -> None:
+        super().__init__(len(levels), then, stream)
+
+    def stage_of(self, record: dict[str, Any]) -> int:
+        return int(record["level"])
+
+    def text(self, record: dict[str, Any]) -> str:
+        features = f"{record['n_features']} features, " if "n_features" in record else ""
         return (
-            f"[{bar}] {record['seconds']:6.1f} s  level {record['level']} of {self.n_levels} "
-            f"({size})  {record['kernel']}: held-out error {record['criterion']:.4g}"
+            f"level {record['level']} of {self.n_stages} ({features}{record['n_rows']} rows)  "
+            f"{record['kernel']}: held-out error {record['criterion']:.4g}"
         )
+
+
+class PathLine(ProgressLine):
+    """The line of :func:`bochner.multiple_kernel.learn_weights`: the bar fills with the paths of penalties."""
+
+    def stage_of(self, record: dict[str, Any]) -> int:
+        return int(record["done"])
+
+    def text(self, record: dict[str, Any]) -> str:
+        error = "" if record["error"] is None else f": held-out error {record['error']:.4g} so far"
+        return f"{record['what']}, {record['done']} of {self.n_stages}{error}"

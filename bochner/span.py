@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,6 +49,43 @@ class Span:
     def _weights(self, coef: Array) -> Array:
         """Weights of the rows that make up coefficients: (n, c)."""
         return linalg.solve_triangular(self.coordinates, coef, lower=True, trans=1, check_finite=False)
+
+
+@dataclass(frozen=True)
+class StackedSpan:
+    """Features of several groups side by side, with coordinates instead where a group has clearly more features than rows.
+
+    The lengths of a group's coefficients are the same in both.
+    """
+
+    coordinates: Array
+    """(n, D')."""
+    spans: tuple[Span | None, ...]
+    """None: a group that is left as it is."""
+    sizes: tuple[int, ...]
+    """Columns of each group among the D'."""
+
+    @classmethod
+    def of(cls, features: Iterable[Array]) -> StackedSpan:
+        """From the features (n, q) of one group after the other."""
+        columns: list[Array] = []
+        spans: list[Span | None] = []
+        for some in features:
+            spans.append(Span.of(some) if few_rows(*some.shape) else None)
+            last = spans[-1]
+            columns.append(some if last is None else last.coordinates)
+        return cls(np.hstack(columns), tuple(spans), tuple(some.shape[1] for some in columns))
+
+    def expand(self, coef: Array) -> Array:
+        """Coefficients of the features (D, ...) from those of the coordinates (D', ...)."""
+        parts = zip(self.spans, np.split(coef, np.cumsum(self.sizes)[:-1]), strict=True)
+        return np.concatenate([_expanded(span, some) for span, some in parts])
+
+
+def _expanded(span: Span | None, coef: Array) -> Array:
+    if span is None:
+        return coef
+    return span.expand(coef.reshape(len(coef), -1)).reshape(-1, *coef.shape[1:])
 
 
 def few_rows(n_rows: int, n_features: int) -> bool:

@@ -14,7 +14,7 @@ LAYERS = (
     ("features", "solvers"),
     ("engines", "descent", "span"),
     ("progress",),
-    ("criteria",),
+    ("criteria", "fold_problems"),
     ("leave_one_out", "held_out_loss", "uncertainty"),
     ("single_kernel", "multiple_kernel"),
     ("estimators",),

@@ -23,7 +23,7 @@ from bochner.folds import Folds, Rows
 from bochner.kernels import Kernel, get_kernel
 from bochner.kernels.ties import SharedScales
 from bochner.penalties import SCALE_PENALTIES
-from bochner.progress import ProgressLine
+from bochner.progress import DescentLine
 from bochner.standardise import Standardiser
 
 AUTO_KERNELS = ("gaussian", "cauchy", "matern32")
@@ -226,7 +226,7 @@ class KernelLearner(BaseEstimator):
 
     def _watching(self, plan: Plan) -> AbstractContextManager[Any]:
         """A context with the callback of a descent: the user's, behind a progress line if ``verbose``."""
-        return closing(ProgressLine(plan.levels, self.callback)) if self.verbose else nullcontext(self.callback)
+        return closing(DescentLine(plan.levels, self.callback)) if self.verbose else nullcontext(self.callback)
 
     def _keep_kernel(self, kernel: Kernel, rows: Rows) -> None:
         """A kernel of standardised rows as fitted attributes, in the units of the data."""

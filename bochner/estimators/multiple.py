@@ -11,7 +11,7 @@ from bochner.arrays import Array
 from bochner.calibration import SoftmaxCalibration
 from bochner.estimators.labels import ScoreClassifier, check_labels
 from bochner.estimators.multiple_machine import MultipleKernelMachine
-from bochner.estimators.regressors import check_targets
+from bochner.estimators.regressors import check_targets, targets_like_fit
 from bochner.estimators.validation import all_or_nothing, check_option, check_weights
 from bochner.losses import LOSSES, EpsilonLogistic, Loss
 from bochner.standardise import Standardiser
@@ -54,15 +54,21 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         Whether a kernel is in or out for all targets together.
     selection : {"best", "one-standard-error"}, default="best"
         The least held-out error, or the fewest kernels within one standard error of it.
-    refit : {"auto", "ridge", None}, default="auto"
-        Fit the chosen kernels again by ridge regression, which does not shrink kernels against each other: if held-out rows
-        say so, always, or never. For the squared loss only.
-    validation : int, float, splitter or None, default=None
-        Number of folds, or the part of the rows to hold out; five folds by default, a fifth from 50,000 rows on.
+    refit : {"auto", "ridge", "weighted", None}, default="auto"
+        Fit the chosen kernels again by ridge regression, which does not shrink kernels against each other: on their plain
+        sum ("ridge"), on their sum weighted by d_t ("weighted"), never, or as held-out rows say. For the squared loss only.
+    validation : int, float, splitter, tuple or None, default=None
+        Number of folds, the part of the rows to hold out, or a set of your own, (X, y) or (X, y, sample_weight), on which
+        nothing is fitted; five folds by default, a fifth of the rows from 50,000 on.
     standardize, sampling, random_state
         As in :class:`bochner.KernelRegressor`.
     tol, max_iter : float, int
         The duality gap to reach, as a part of the objective, and most rounds of the solver.
+    max_memory : float, default=8e9
+        Bytes for matrices of all pairs of features: fit refuses more features than that, and keeps those of all rows, if
+        the loss needs them, where there is room.
+    verbose : int, default=0
+        1 shows progress on the standard error stream.
 
     Attributes
     ----------
@@ -71,8 +77,8 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         d_t = |w_t| / 2^(1/2) of the group lasso; zero for kernels that are out.
     explained_variance_ : array of shape (n_kernels, n_targets)
         The share of the variance of the predictions that comes from each kernel; shares sum to one.
-    alpha_, l1_ratio_, refit_alpha_ : float
-        What was chosen; ``refit_alpha_`` is None without a refit.
+    alpha_, l1_ratio_, refit_, refit_alpha_
+        What was chosen; the last two are None without a refit.
     duality_gap_ : array
         How far the group lasso is from its minimum at most.
     path_ : GroupLassoPath or None
@@ -113,6 +119,8 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         sampling: str = "auto",
         tol: float = 1e-5,
         max_iter: int = 100,
+        max_memory: float = 8e9,
+        verbose: int = 0,
         random_state: Any = None,
     ) -> None:
         self.kernels = kernels
@@ -134,6 +142,8 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         self.sampling = sampling
         self.tol = tol
         self.max_iter = max_iter
+        self.max_memory = max_memory
+        self.verbose = verbose
         self.random_state = random_state
 
     @all_or_nothing
@@ -142,13 +152,16 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         parts = self._resolve(X)
         weights = check_weights(sample_weight, parts[0])
         targets, self._one_target = check_targets(self, parts[0], y)
-        self._learn(parts, X, y, targets, weights)
+        self._learn(parts, y, targets, weights)
         return self
 
     def predict(self, X: Any) -> Array:
         """Predicted targets of rows like those of fit: (n,) or (n, c)."""
         outputs = self._outputs(X)
         return outputs[:, 0] if self._one_target else outputs
+
+    def _targets_of(self, X: Array, y: Any) -> tuple[Array, Array]:
+        return targets_like_fit(self, X, y), np.ones(X.shape[0])
 
     def _loss(self) -> Loss | None:
         return None if self.loss == "squared" else EpsilonLogistic(epsilon=self.epsilon, gamma=self.gamma)
@@ -182,7 +195,7 @@ class MultipleKernelClassifier(ScoreClassifier, MultipleKernelMachine):
     ----------
     classes_ : array of shape (n_classes,)
     kernel_weights_ : array of shape (n_kernels, 1) or (n_kernels, n_classes), one column for two classes
-    kernel_names_, explained_variance_, alpha_, l1_ratio_, refit_alpha_, duality_gap_, path_, trials_
+    kernel_names_, explained_variance_, alpha_, l1_ratio_, refit_, refit_alpha_, duality_gap_, path_, trials_
         As in :class:`bochner.MultipleKernelRegressor`.
 
     Examples
@@ -217,6 +230,8 @@ class MultipleKernelClassifier(ScoreClassifier, MultipleKernelMachine):
         class_weight: Any = None,
         tol: float = 1e-5,
         max_iter: int = 100,
+        max_memory: float = 8e9,
+        verbose: int = 0,
         random_state: Any = None,
     ) -> None:
         self.kernels = kernels
@@ -237,6 +252,8 @@ class MultipleKernelClassifier(ScoreClassifier, MultipleKernelMachine):
         self.class_weight = class_weight
         self.tol = tol
         self.max_iter = max_iter
+        self.max_memory = max_memory
+        self.verbose = verbose
         self.random_state = random_state
 
     @all_or_nothing
@@ -245,8 +262,8 @@ class MultipleKernelClassifier(ScoreClassifier, MultipleKernelMachine):
         parts = self._resolve(X)
         weights = check_weights(sample_weight, parts[0])
         self.classes_, labels = np.unique(check_labels(self, parts[0], y), return_inverse=True)
-        class_weights = self._weights_of_classes(labels, weights)
-        learned = self._learn(parts, X, y, self._indicators(labels), weights * class_weights[labels])
+        self._class_weights = self._weights_of_classes(labels, weights)
+        learned = self._learn(parts, y, self._indicators(labels), weights * self._class_weights[labels])
         held_out = learned.held_out
         chosen = self._columns_of(held_out.rows.targets).argmax(axis=1)
         self.calibration_ = SoftmaxCalibration.fit(
@@ -256,6 +273,10 @@ class MultipleKernelClassifier(ScoreClassifier, MultipleKernelMachine):
 
     def _scores(self, X: Any) -> Array:
         return self._columns_of(self._outputs(X))
+
+    def _targets_of(self, X: Array, y: Any) -> tuple[Array, Array]:
+        labels = self._numbers_of(check_labels(self, X, y))
+        return self._indicators(labels), self._class_weights[labels]
 
     def _loss(self) -> Loss | None:
         return None if self.loss == "squared" else LOSSES[self.loss]

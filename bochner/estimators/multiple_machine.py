@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 import reprlib
 import warnings
+from contextlib import closing, nullcontext
 from typing import Any
 
 import numpy as np
@@ -16,17 +17,18 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.arrays import Array, dense, fetch, is_foreign
 from bochner.engines import predict
 from bochner.estimators.classifiers import KernelClassifier
-from bochner.estimators.folds import cut_rows, is_splitter, is_validation_set, split_rows
+from bochner.estimators.folds import cut_rows, hold_out, is_splitter, is_validation_set, split_rows
 from bochner.estimators.labels import ScoreClassifier
 from bochner.estimators.regressors import KernelRegressor
-from bochner.estimators.validation import as_generator, check_option
+from bochner.estimators.validation import as_generator, check_option, check_weights
 from bochner.estimators.views import is_views, resolve
 from bochner.features import FeatureChoices, StackedMap, build_map
 from bochner.folds import Folds, Rows
 from bochner.kernels import KERNELS, Kernel, get_kernel
 from bochner.kernels.bandwidth import median_scale
 from bochner.losses import Loss
-from bochner.multiple_kernel import LearnedWeights, WeightChoices, learn_weights
+from bochner.multiple_kernel import LearnedWeights, Refit, WeightChoices, learn_weights, matrix_bytes, n_paths
+from bochner.progress import PathLine
 from bochner.standardise import Standardiser
 
 AUTO_FAMILIES, AUTO_FACTORS = ("gaussian", "matern32"), (0.5, 1.0, 2.0)
@@ -60,25 +62,31 @@ class MultipleKernelMachine(BaseEstimator):
     sampling: str
     tol: float
     max_iter: int
+    max_memory: float
+    verbose: int
     random_state: Any
 
     # -- fitting ------------------------------------------------------------------------------------------------------
 
-    def _learn(self, parts: list[Array], X: Any, y: Any, targets: Array, weights: Array) -> LearnedWeights:
+    def _learn(self, parts: list[Array], y: Any, targets: Array, weights: Array) -> LearnedWeights:
         """Learn from the rows (n, m_t) of each kernel, targets (n, c) made from y, and weights (n,)."""
         rng = as_generator(self.random_state)
         used = weights > 0
         parts = [part if used.all() else part[used] for part in parts]
-        weights = weights[used] / weights[used].mean()
+        unit = float(weights[used].mean())
+        weights = weights[used] / unit
         self._standardisers = [self._standardiser(part, kernel, weights) for part, kernel in self._with_kernels(parts)]
         self._target_standardiser = self._standardise_targets(targets[used], weights)
         stacked = self._stacked(parts)
         kernels = self._scaled(parts, y, used, rng)
         self.feature_map_ = self._build(kernels, rng)
         rows = Rows(stacked, self._target_standardiser(targets[used]), weights)
-        learned = learn_weights(
-            self._folds(rows, rng, X, y, used), self.feature_map_, self._choices(len(kernels)), loss=self._loss()
-        )
+        folds, choices = self._folds(rows, rng, y, used, unit), self._choices(len(kernels))
+        self._check_memory(len(folds.parts))
+        with closing(PathLine(n_paths(folds, choices))) if self.verbose else nullcontext() as callback:
+            learned = learn_weights(
+                folds, self.feature_map_, choices, loss=self._loss(), max_memory=self.max_memory, callback=callback
+            )
         self._keep(learned, kernels)
         return learned
 
@@ -145,15 +153,41 @@ class MultipleKernelMachine(BaseEstimator):
             maps.append(build_map(kernel, len(standardiser.spread), choices, rng))
         return StackedMap(tuple(maps))
 
-    def _folds(self, rows: Rows, rng: np.random.Generator, X: Any, y: Any, used: Array) -> Folds:
-        if is_validation_set(self.validation):
-            raise ValueError(
-                f"{type(self).__name__} does not take a validation set of your own yet: stack it under X and y and give "
-                "validation=sklearn.model_selection.PredefinedSplit(test_fold), or a number of folds."
-            )
+    def _folds(self, rows: Rows, rng: np.random.Generator, y: Any, used: Array, unit: float) -> Folds:
+        """Rows in the parts that ``validation`` asks for; weights of a set of the user's own are divided by ``unit``."""
+        if is_validation_set(self.validation) or _is_set_of_views(self.validation):
+            held, weights = self._validation_rows(*self.validation)
+            return hold_out(rows, rng, Rows(held.X, held.targets, weights / unit).in_form_of(rows).take(weights > 0))
         if is_splitter(self.validation):
             return split_rows(rows, rng, self.validation, np.zeros(len(used)), y, used)
         return cut_rows(rows, rng, "auto", self.validation)
+
+    def _validation_rows(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[Rows, Array]:
+        """The user's own validation rows, standardised like those of fit, and their weights (n,)."""
+        try:
+            parts = [_on_host(part) for part in self._views.take(self, X)]
+            weights = check_weights(sample_weight, parts[0])
+            targets, factors = self._targets_of(parts[0], y)
+        except ValueError as error:
+            raise ValueError(f"The validation set is not like the rows of fit: {error}") from error
+        return Rows(self._stacked(parts), self._target_standardiser(targets), weights), weights * factors
+
+    def _targets_of(self, X: Array, y: Any) -> tuple[Array, Array]:
+        """Targets (n, c) of y as in fit, and what multiplies the weights of rows (n,)."""
+        raise NotImplementedError
+
+    def _check_memory(self, n_parts: int) -> None:
+        """Refuse more features than matrices of all their pairs have room for, and say with which kernel it happens."""
+        totals = np.cumsum(self.feature_map_.sizes)
+        over = np.flatnonzero([matrix_bytes(int(total), n_parts) > self.max_memory for total in totals])
+        if len(over):
+            most = int((self.max_memory / matrix_bytes(1, n_parts)) ** 0.5) // len(totals)
+            raise ValueError(
+                f"The {totals[-1]} features of {len(totals)} kernels need about "
+                f"{matrix_bytes(int(totals[-1]), n_parts) / 1e9:.3g} GB for matrices of all their pairs, and max_memory is "
+                f"{self.max_memory / 1e9:.3g} GB: there is no room from kernel {self.kernel_names_[over[0]]!r} on. Use at "
+                f"most n_features={max(most, 1)} for each kernel, fewer kernels, fewer folds, or raise max_memory."
+            )
 
     def _choices(self, n_kernels: int) -> WeightChoices:
         """What the search for weights is told."""
@@ -161,7 +195,7 @@ class MultipleKernelMachine(BaseEstimator):
         ratios = tuple(np.atleast_1d(self.l1_ratio).astype(float)) if not isinstance(self.l1_ratio, str) else AUTO_RATIOS
         if isinstance(self.l1_ratio, str) and self.alpha is not None:
             ratios = AUTO_RATIOS[:1]  # one number cannot be the penalty of both
-        refits = {"auto": (False, True), "ridge": (True,), None: (False,)}[self.refit]
+        refits: tuple[Refit | None, ...] = (None, "ridge", "weighted") if self.refit == "auto" else (self.refit,)
         return WeightChoices(
             weights=weights,
             shared=bool(self.shared_weights),
@@ -170,7 +204,7 @@ class MultipleKernelMachine(BaseEstimator):
             n_alphas=self.n_alphas,
             smallest=self.smallest,
             one_standard_error=self.selection == "one-standard-error",
-            refits=refits if self._loss() is None else (False,),
+            refits=refits if self._loss() is None else (None,),
             tol=self.tol,
             max_iter=self.max_iter,
         )
@@ -213,13 +247,14 @@ class MultipleKernelMachine(BaseEstimator):
             for kernel, standardiser in zip(kernels, self._standardisers, strict=True)
         ]
         self.alpha_, self.l1_ratio_ = learned.chosen.alpha, learned.chosen.l1_ratio
-        self.refit_alpha_ = learned.chosen.ridge
+        self.refit_, self.refit_alpha_ = learned.chosen.refit, learned.chosen.ridge
         self.duality_gap_ = learned.gap
         self.path_ = learned.path
         self.trials_ = [
             {
                 "alpha": trial.alpha,
                 "l1_ratio": trial.l1_ratio,
+                "refit": trial.refit,
                 "refit_alpha": trial.ridge,
                 "error": trial.error,
                 "standard_error": trial.standard_error,
@@ -242,15 +277,18 @@ class MultipleKernelMachine(BaseEstimator):
     def _check_choices(self) -> None:
         check_option("scale", self.scale, SCALES)
         check_option("selection", self.selection, ("best", "one-standard-error"))
-        if self.refit not in ("auto", "ridge", None):
-            raise ValueError(f"refit must be 'auto', 'ridge' or None, got {self.refit!r}.")
-        if self.refit == "ridge" and self.loss != "squared":
-            raise ValueError(f"refit='ridge' needs loss='squared', and loss is {self.loss!r}: leave refit out, or use None.")
-        for name, low, high in (("alpha", 0.0, np.inf), ("tol", 0.0, np.inf), ("smallest", 0.0, 1.0)):
+        if self.refit not in ("auto", "ridge", "weighted", None):
+            raise ValueError(f"refit must be 'auto', 'ridge', 'weighted' or None, got {self.refit!r}.")
+        if self.refit in ("ridge", "weighted") and self.loss != "squared":
+            raise ValueError(
+                f"refit={self.refit!r} needs loss='squared', and loss is {self.loss!r}: leave refit out, or use None."
+            )
+        limits = {"alpha": np.inf, "tol": np.inf, "max_memory": np.inf, "smallest": 1.0}
+        for name, high in limits.items():
             value = getattr(self, name)
             if value is None and name == "alpha":
                 continue
-            if not (isinstance(value, numbers.Real) and low < float(value) <= high and float(value) < np.inf):
+            if not (isinstance(value, numbers.Real) and 0 < float(value) <= high and float(value) < np.inf):
                 raise ValueError(f"{name} must be a positive number{' up to 1' if high == 1 else ''}, got {value!r}.")
         ratios: list[Any] = [] if isinstance(self.l1_ratio, str) else list(np.atleast_1d(self.l1_ratio))
         if (isinstance(self.l1_ratio, str) and self.l1_ratio != "auto") or not all(0 <= float(r) <= 1 for r in ratios):
@@ -307,6 +345,11 @@ def _dictionary(X: Any, *, learned: bool) -> tuple[list[tuple[str, str, Any]], l
         kernels += [(f"column {name}", "gaussian", [i]) for i, name in enumerate(names)]
         factors += [1.0] * n_columns
     return kernels, factors
+
+
+def _is_set_of_views(validation: Any) -> bool:
+    """Whether ``validation`` is a tuple (views, y) or (views, y, sample_weight)."""
+    return isinstance(validation, tuple) and len(validation) in (2, 3) and is_views(validation[0])
 
 
 def _on_host(X: Array) -> Array:

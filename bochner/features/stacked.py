@@ -15,9 +15,15 @@ from bochner.features.base import FeatureGradient, FeatureMap
 
 @dataclass(frozen=True)
 class StackedMap:
-    """phi(x) = [phi_1(x_1), ..., phi_r(x_r)], x_t the next m_t columns of x: its kernel is sum_t k_t(x_t, z_t)."""
+    """phi(x) = [phi_1(x_1), ..., phi_r(x_r)], x_t some m_t columns of x: its kernel is sum_t k_t(x_t, z_t)."""
 
     maps: tuple[FeatureMap, ...]
+    columns: tuple[slice, ...] = ()
+    """The columns of the rows that each map sees; by default the next m_t."""
+
+    def __post_init__(self) -> None:
+        if not self.columns:
+            object.__setattr__(self, "columns", _slices([each.n_columns for each in self.maps]))
 
     @property
     def kernel(self) -> tuple[Any, ...]:
@@ -42,14 +48,14 @@ class StackedMap:
         return max(self.n_features, *(each.widest for each in self.maps))
 
     @cached_property
-    def columns(self) -> tuple[slice, ...]:
-        """The columns of the rows that each map sees."""
-        return _slices([each.n_columns for each in self.maps])
-
-    @cached_property
     def features(self) -> tuple[slice, ...]:
         """The features of each map."""
         return _slices(list(self.sizes))
+
+    def take(self, used: Array) -> Self:
+        """Some of the maps, by a mask (r,), on the same rows."""
+        chosen = np.flatnonzero(used).tolist()
+        return replace(self, maps=tuple(self.maps[t] for t in chosen), columns=tuple(self.columns[t] for t in chosen))
 
     def place(self, like: Array) -> Self:
         return replace(self, maps=tuple(each.place(like) for each in self.maps))

@@ -8,8 +8,8 @@ products of matrices. A round has two steps, each to the best point along its di
 2. *Newton*: among the groups that are in, the objective is smooth, with second derivatives
    H + mu I + (lambda_t / |w_t|) (I - u_t u_t'), u_t = w_t / |w_t|. The system is solved by conjugate gradients, with one
    Cholesky factor for all problems as preconditioner, in single precision where its rounding is small beside the bends
-   lambda_t / |w_t|: a direction need not be exact, for what is gained along it is counted in double. Groups that the step would send through zero are taken out, where
-   that is better.
+   lambda_t / |w_t|: a direction need not be exact, for what is gained along it is counted in double. Groups that the step
+   would send through zero are taken out, where that is better.
 
 A problem is done when its duality gap is small.
 """
@@ -246,7 +246,7 @@ class NewtonSystem:
         system, to_do = self, np.arange(self.right.shape[1])
         residual = self.right.copy()
         step = self.masked(precondition(residual))
-        norm = np.sum(residual * step, axis=(0, 2), dtype=np.float64)
+        norm: Array = np.sum(residual * step, axis=(0, 2), dtype=np.float64)
         enough = tol**2 * norm
         for _ in range(MOST_CG_STEPS):
             going = norm > enough
@@ -256,14 +256,14 @@ class NewtonSystem:
                 system, to_do = system.take(going), to_do[going]
                 residual, step, norm, enough = residual[:, going], step[:, going], norm[going], enough[going]
             product = system.product(step)
-            bend = np.sum(step * product, axis=(0, 2), dtype=np.float64)
-            size = np.where(bend > 0, norm / np.where(bend > 0, bend, 1.0), 0.0)[:, None].astype(step.dtype)
+            bend: Array = np.sum(step * product, axis=(0, 2), dtype=np.float64)
+            size = np.where(bend > 0, norm / np.where(bend > 0, bend, 1.0), 0.0).astype(step.dtype)[:, None]
             solution[:, to_do] += size * step
             residual -= size * product
             improved = system.masked(precondition(residual))
             before, norm = norm, np.sum(residual * improved, axis=(0, 2), dtype=np.float64)
-            ratio = norm / np.maximum(before, np.finfo(np.float64).tiny)
-            step = improved + ratio[:, None].astype(step.dtype) * step
+            ratio = (norm / np.maximum(before, np.finfo(np.float64).tiny)).astype(step.dtype)
+            step = improved + ratio[:, None] * step
         return solution
 
 

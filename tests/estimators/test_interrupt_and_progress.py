@@ -13,7 +13,7 @@ from bochner import KernelClassifier, KernelRegressor
 from bochner.descent import Level, family_name
 from bochner.exact import KernelRidgeGD
 from bochner.kernels import Cauchy, Gaussian, get_kernel
-from bochner.progress import WIDTH, ProgressLine
+from bochner.progress import WIDTH, DescentLine
 from tests.estimators.learners import each_learner, fixed, output, regressor, small, table, targets
 
 
@@ -312,7 +312,7 @@ def record(level, criterion):
 
 def test_a_terminal_has_one_line_that_is_rewritten():
     stream = Terminal()
-    line = ProgressLine((Level(8, 5, 1),) * 4, stream=stream)
+    line = DescentLine((Level(8, 5, 1),) * 4, stream=stream)
     for level in (1, 2, 4):
         line(record(level, 0.5))
     line.close()
@@ -326,7 +326,7 @@ def test_a_terminal_has_one_line_that_is_rewritten():
 
 def test_a_file_has_a_line_for_each_level():
     stream, seen = io.StringIO(), []
-    line = ProgressLine((Level(8, 5, 1),) * 2, then=seen.append, stream=stream)
+    line = DescentLine((Level(8, 5, 1),) * 2, then=seen.append, stream=stream)
     for level, criterion in ((1, 0.5), (1, 0.25), (2, 0.125)):
         line(record(level, criterion))
     line.close()
@@ -338,5 +338,5 @@ def test_a_file_has_a_line_for_each_level():
 
 def test_a_line_without_records_is_empty():
     for stream in (io.StringIO(), Terminal()):
-        ProgressLine((Level(8, 5, 1),), stream=stream).close()
+        DescentLine((Level(8, 5, 1),), stream=stream).close()
         assert stream.getvalue() == ""

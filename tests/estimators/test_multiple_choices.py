@@ -1,0 +1,141 @@
+"""How learners of many kernels choose: own validation sets, refits, features that are kept or made anew, progress."""
+
+import numpy as np
+import pytest
+from sklearn.model_selection import PredefinedSplit
+
+from bochner import MultipleKernelClassifier, MultipleKernelRegressor
+from bochner.engines import FeaturePasses, forward
+from bochner.fold_problems import PassesInTurn
+from bochner.solvers.row_loss import ArrayPasses
+from tests.estimators.test_multiple import KERNELS, QUICK, table
+
+LITTLE = 8e5
+"""Bytes for matrices of sixty features in four parts, and not for the features of all rows."""
+
+
+def labels(X):
+    return np.where(X[:, 0] * X[:, 1] > 0, "same", np.where(X[:, 2] > 0, "up", "down"))
+
+
+def test_features_made_anew_are_those_that_are_kept():
+    X, y = table(300)
+    model = MultipleKernelRegressor(KERNELS, **QUICK).fit(X, y)
+    rows = model._stacked(model._views.take(model, X))
+    kept, anew = ArrayPasses(forward(model.feature_map_, rows)), FeaturePasses(model.feature_map_, rows)
+    parts = (rows[:100], rows[100:])
+    turns = PassesInTurn(tuple(FeaturePasses(model.feature_map_, part) for part in parts), (100, 200))
+    rng = np.random.default_rng(0)
+    without_b = np.repeat([True, False, True], 20)
+    for used in (np.ones(60, dtype=bool), without_b):
+        coef, values = rng.standard_normal((used.sum(), 4)), rng.standard_normal((300, 4))
+        expected = kept.columns(used)
+        for passes in (anew.columns(used), turns.columns(used)):
+            np.testing.assert_allclose(passes.there(coef), expected.there(coef), atol=1e-12)
+            np.testing.assert_allclose(passes.back(values), expected.back(values), atol=1e-12)
+    assert len(anew.columns(without_b).feature_map.maps) == 2  # what is out is not made
+
+
+def test_a_fit_in_little_memory_is_the_same():
+    X, _ = table(2000)
+    options = {**QUICK, "loss": "logistic", "l1_ratio": 1.0}
+    plenty = MultipleKernelClassifier(KERNELS, **options).fit(X, labels(X))
+    little = MultipleKernelClassifier(KERNELS, **options, max_memory=LITTLE).fit(X, labels(X))
+    np.testing.assert_allclose(little.decision_function(X), plenty.decision_function(X), atol=1e-6)
+
+
+def test_more_kernels_than_memory_name_the_kernel():
+    X, y = table(100)
+    with pytest.raises(ValueError, match=r"no room from kernel 'b' on. Use at most n_features=\d+ for each kernel"):
+        MultipleKernelRegressor(KERNELS, **QUICK, max_memory=5e4).fit(X, y)
+
+
+@pytest.mark.parametrize("views", [False, True])
+def test_a_validation_set_of_ones_own_chooses_and_is_not_fitted(views):
+    X, y = table(200)
+
+    def form(rows):
+        return [rows[:, :3], rows[:, 3:]] if views else rows
+
+    kernels = "gaussian" if views else KERNELS
+    held = (form(X[150:]), y[150:])
+    options = {**QUICK, "refit": None, "l1_ratio": 1.0, "tol": 1e-10}
+    model = MultipleKernelRegressor(kernels, **{**options, "validation": held}).fit(form(X[:150]), y[:150])
+    error = np.mean((model.predict(held[0]) - y[150:]) ** 2) / np.var(y[:150])
+    np.testing.assert_allclose(model.validation_error_, error, rtol=1e-5)
+    np.testing.assert_allclose(model.validation_error_, min(trial["error"] for trial in model.trials_))
+    fixed = MultipleKernelRegressor(kernels, **options, alpha=model.alpha_).fit(form(X[:150]), y[:150])
+    np.testing.assert_allclose(model.predict(held[0]), fixed.predict(held[0]), atol=1e-5)
+
+
+def test_a_validation_set_of_labels_and_a_splitter_choose_alike():
+    X, _ = table(200)
+    y = labels(X)
+    options = {**QUICK, "refit": None, "l1_ratio": 1.0, "standardize": False}
+    own = MultipleKernelClassifier(KERNELS, **{**options, "validation": (X[150:], y[150:])}).fit(X[:150], y[:150])
+    split = PredefinedSplit(np.repeat([-1, 0], [150, 50]))
+    both = MultipleKernelClassifier(KERNELS, **{**options, "validation": split}).fit(X, y)
+    assert own.predict_proba(X).shape == both.predict_proba(X).shape == (200, 3)
+    assert own.validation_error_ == pytest.approx(both.validation_error_, rel=0.2)  # penalties are of other rows
+
+
+@pytest.mark.parametrize(
+    ("held", "message"),
+    [
+        ((np.ones((5, 4)), np.ones(5)), "not like the rows of fit: X has 4 features"),
+        ((np.ones((5, 6)), np.ones(4)), "not like the rows of fit"),
+        ((np.ones((5, 6)), np.ones((5, 2))), "y must have the shape"),
+        ((np.ones((5, 6)), np.ones(5), np.zeros(5)), "at least one non-zero"),
+    ],
+)
+def test_validation_sets_that_do_not_fit_are_told(held, message):
+    X, y = table(40)
+    with pytest.raises(ValueError, match=message):
+        MultipleKernelRegressor(KERNELS, **{**QUICK, "validation": held}).fit(X, y)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("refit", ["ridge", "weighted"])
+def test_a_refit_is_ridge_regression_on_the_sum_of_the_kernels_that_are_in(refit, shared):
+    X, y = table(150)
+    Y = np.stack([y, X[:, 0]], axis=1)
+    model = MultipleKernelRegressor(KERNELS, **QUICK, refit=refit, l1_ratio=1.0, shared_weights=shared).fit(X, Y)
+    assert model.refit_ == refit
+    F = forward(model.feature_map_, model._stacked(model._views.take(model, X)))
+    F = F - F.mean(axis=0)
+    targets = (Y - Y.mean(axis=0)) / Y.std(axis=0)
+    for k in range(2):
+        d = np.repeat(model.kernel_weights_[:, k if not shared else 0], 20)
+        d = d / d.max() if refit == "weighted" else (d > 0).astype(float)
+        kernel = (F * d) @ F.T
+        dual = np.linalg.solve(kernel + 150 * model.refit_alpha_ * np.eye(150), targets[:, k])
+        expected = kernel @ dual * Y[:, k].std() + Y[:, k].mean()
+        np.testing.assert_allclose(model.predict(X)[:, k], expected, atol=1e-6)
+
+
+def test_progress_is_told(capsys):
+    X, y = table(60)
+    MultipleKernelRegressor(KERNELS, **QUICK, verbose=1).fit(X, y)
+    shown = capsys.readouterr().err.splitlines()
+    assert shown[-1].startswith("[####################]")
+    assert "held-out error" in shown[-1]
+    assert len(shown) == 8  # three folds of two shares of the penalty, and all rows twice
+
+
+@pytest.mark.parametrize("loss", ["squared", "multinomial"])
+def test_coordinates_of_few_rows_stand_for_many_features(loss, monkeypatch):
+    X, _ = table(60)
+    y = labels(X)
+    options = {**QUICK, "n_features": 100, "loss": loss, "tol": 1e-9}
+    few = MultipleKernelClassifier(KERNELS, **options).fit(X, y)
+    monkeypatch.setattr("bochner.fold_problems.few_rows", lambda *_: False)
+    many = MultipleKernelClassifier(KERNELS, **options).fit(X, y)
+    assert few.coef_.shape == many.coef_.shape == (300, 3)
+    assert (few.alpha_, few.l1_ratio_, few.refit_, few.refit_alpha_) == pytest.approx(
+        (many.alpha_, many.l1_ratio_, many.refit_, many.refit_alpha_)
+    )
+    np.testing.assert_allclose(few.decision_function(X), many.decision_function(X), atol=1e-5)
+    np.testing.assert_allclose(few.kernel_weights_, many.kernel_weights_, atol=1e-5)
+    np.testing.assert_allclose(few.explained_variance_, many.explained_variance_, atol=1e-5)
+    if few.path_ is not None:
+        np.testing.assert_allclose(few.path_.coef, many.path_.coef, atol=1e-4)
