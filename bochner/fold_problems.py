@@ -7,6 +7,7 @@ kept, where they fit the memory, and else over features that every pass makes an
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -17,7 +18,7 @@ from bochner.engines import FeaturePasses, forward, moments
 from bochner.features import StackedMap
 from bochner.folds import Folds
 from bochner.losses import Loss
-from bochner.solvers.group_path import ElasticGroups, GroupLassoPath, Repeatable, path_of_moments, solve_path
+from bochner.solvers.group_path import ElasticGroups, GroupLassoPath, Repeatable, walk_path, with_intercept
 from bochner.solvers.least_squares import LeastSquares
 from bochner.solvers.normal_equations import CentredMoments
 from bochner.solvers.row_loss import ArrayPasses, Passes, RowLoss
@@ -65,12 +66,12 @@ class FoldProblems:
         """The problem of all rows to fit, or of all but a part."""
         return LeastSquares.of(self.centred(without), together=self.together)
 
-    def path(self, without: int | None, penalties: ElasticGroups, alphas: Array, **options: Any) -> GroupLassoPath:
-        """The path of that problem."""
+    def walk(self, without: int | None, penalties: ElasticGroups, alphas: Array, **options: Any) -> Iterator[GroupLassoPath]:
+        """The path of that problem, piece by piece."""
         centred = self.centred(without)
         if penalties.l1_ratio == 0:
-            return _ridge_path(centred, penalties, alphas)
-        return path_of_moments(centred, penalties, alphas, **options)
+            return (_ridge(centred, penalties, alpha) for alpha in alphas)
+        return (with_intercept(piece, centred) for piece in walk_path(self.problem(without), penalties, alphas, **options))
 
     def error(self, part: int, coef: Array, intercept: Array) -> float:
         """The mean loss of one part of the rows."""
@@ -98,8 +99,8 @@ class RowProblems(FoldProblems):
         passes = PassesInTurn(tuple(self.passes[k] for k in some), tuple(part.n for part in rows))
         return RowLoss.of(passes, self.loss, targets, weights, self.centred(without), together=self.together)
 
-    def path(self, without: int | None, penalties: ElasticGroups, alphas: Array, **options: Any) -> GroupLassoPath:
-        return solve_path(self.problem(without), penalties, alphas, **options)
+    def walk(self, without: int | None, penalties: ElasticGroups, alphas: Array, **options: Any) -> Iterator[GroupLassoPath]:
+        return walk_path(self.problem(without), penalties, alphas, **options)
 
     def error(self, part: int, coef: Array, intercept: Array) -> float:
         rows = self.folds.parts[part]
@@ -143,15 +144,15 @@ def _features(feature_map: StackedMap, X: Array) -> Array:
     return cast(Array, dense(forward(feature_map, X)).astype(np.float64, copy=False))
 
 
-def _ridge_path(centred: CentredMoments, penalties: ElasticGroups, alphas: Array) -> GroupLassoPath:
-    """The path without a group penalty, a factorisation for each penalty (ten cost a third of an eigendecomposition)."""
-    coef = np.stack([centred.solve(float(alpha)).coef for alpha in alphas])
-    norms = penalties.groups.norms(coef.transpose(1, 0, 2)).transpose(1, 0, 2)
-    each = (len(alphas), norms.shape[2])
+def _ridge(centred: CentredMoments, penalties: ElasticGroups, alpha: float) -> GroupLassoPath:
+    """A piece of a path without a group penalty: ridge regression."""
+    solution = centred.solve(float(alpha))
+    norms = penalties.groups.norms(solution.coef[:, None, :]).transpose(1, 0, 2)
+    each = (1, norms.shape[2])
     return GroupLassoPath(
-        alphas=alphas,
-        coef=coef,
-        intercept=centred.target_mean - np.einsum("d,ldc->lc", centred.mean, coef),
+        alphas=np.array([alpha]),
+        coef=solution.coef[None],
+        intercept=solution.intercept[None],
         norms=norms,
         value=np.full(each, np.nan),
         gap=np.zeros(each),

@@ -22,7 +22,7 @@ from bochner.features import StackedMap
 from bochner.fold_problems import FoldProblems, RowProblems
 from bochner.folds import Folds, HeldOut, Rows
 from bochner.losses import Loss
-from bochner.solvers.group_path import ElasticGroups, GroupLassoPath, Repeatable, falling_alphas
+from bochner.solvers.group_path import ElasticGroups, GroupLassoPath, Repeatable, falling_alphas, join_pieces
 from bochner.solvers.groups import Groups
 from bochner.solvers.normal_equations import CentredMoments, factorise
 
@@ -30,6 +30,11 @@ RIDGE_ALPHAS = tuple(np.geomspace(1.0, 1e-9, 10).tolist())
 """Penalties tried where there is nothing but a ridge penalty."""
 MATRICES = 6
 """Matrices of all pairs of features that are there at a time, beside one for each part of the rows."""
+
+PATIENCE = 3
+"""Penalties for which the held-out error may fail to fall before smaller ones are left out."""
+ROUGH = 1e-3
+"""Duality gap, as a part of the objective, that is enough to compare errors on held-out rows."""
 
 Refit = Literal["ridge", "weighted"]
 """Ridge regression of the kernels that are in: of their plain sum, or of their sum weighted by d_t."""
@@ -131,8 +136,9 @@ def learn_weights(
     search = Search(folds, problems, groups, choices, callback)
     trials = list(search.trials())
     chosen = _choose(trials, one_standard_error=choices.one_standard_error)
-    path = search.final_path(chosen)
+    path = search.final_path(chosen, trials)
     coef, intercept, norms, gap = search.final_model(chosen, path)
+    search.tell_the_end()
     held_out = [
         (folds.parts[k], predict(feature_map, folds.parts[k].X, problems.expand(coef_k), intercept_k))
         for k, (coef_k, intercept_k) in zip(folds.validated, chosen.models, strict=True)
@@ -157,10 +163,10 @@ def matrix_bytes(n_features: int, n_parts: int) -> float:
     return 8.0 * (n_parts + MATRICES) * n_features**2
 
 
-def n_paths(folds: Folds, choices: WeightChoices) -> int:
-    """How many paths of penalties a search follows."""
+def n_paths(choices: WeightChoices) -> int:
+    """How many paths of penalties a search follows, those of all folds together being one."""
     with_refits = any(choices.refits) and sum(ratio > 0 for ratio in choices.l1_ratios)
-    return len(choices.l1_ratios) * len(folds.validated) + int(with_refits) + 1
+    return len(choices.l1_ratios) + int(with_refits) + 1
 
 
 def _choose(trials: list[Trial], *, one_standard_error: bool) -> Trial:
@@ -184,9 +190,14 @@ class Search:
     _refitted: set[bytes] = field(default_factory=set)
     """Sets of kernels that were fitted again."""
     _started: float = field(default_factory=time.perf_counter)
-    _done: int = 0
+    _paths: dict[tuple[float, bytes], GroupLassoPath] = field(default_factory=dict)
+    """Paths of all rows."""
+    _told: int = 0
+    """Paths that are done."""
     _least: float | None = None
     """The least held-out error so far."""
+    _best_ridge: int = len(RIDGE_ALPHAS) // 2
+    """Which of RIDGE_ALPHAS was best last."""
 
     def penalties(self, l1_ratio: float) -> ElasticGroups:
         """What a path penalises by."""
@@ -205,29 +216,57 @@ class Search:
         return falling_alphas(self._whole, self.penalties(l1_ratio), self.choices.n_alphas, self.choices.smallest)
 
     def trials(self) -> Iterator[Trial]:
-        """Every share of the ridge, every penalty, fitted again or not."""
-        for l1_ratio in self.choices.l1_ratios:
-            alphas = self.alphas(l1_ratio)
-            paths = [self._path(k, l1_ratio, alphas) for k in self.folds.validated]
-            for i, alpha in enumerate(alphas):
-                if None in self.choices.refits or l1_ratio == 0:
-                    models = [(path.coef[i], path.intercept[i]) for path in paths]
-                    n_in = int(np.mean([np.count_nonzero(path.norms[i]) for path in paths]))
-                    yield self._trial(float(alpha), l1_ratio, models, n_in)
+        """Every share of the ridge, penalties as far down as errors fall, fitted again or not."""
+        for l1_ratio in sorted(self.choices.l1_ratios):
+            tried = list(self._unrefitted(l1_ratio))
+            if None in self.choices.refits or l1_ratio == 0:
+                yield from tried
+            if l1_ratio == 0 and self.choices.alpha is None:
+                self._best_ridge = min(range(len(tried)), key=lambda i: tried[i].error)
             if any(self.choices.refits) and l1_ratio > 0:
-                whole = self._path(None, l1_ratio, alphas)
-                for i in reversed(range(len(alphas))):
-                    yield from self._refits(float(alphas[i]), l1_ratio, whole.norms[i])
+                whole = self._path(l1_ratio, np.array([trial.alpha for trial in tried]))
+                for i in reversed(range(len(whole.alphas))):
+                    yield from self._refits(float(whole.alphas[i]), l1_ratio, whole.norms[i])
 
-    def _path(self, without: int | None, l1_ratio: float, alphas: Array) -> GroupLassoPath:
+    def _unrefitted(self, l1_ratio: float) -> Iterator[Trial]:
+        """Penalties from the largest down, until the error has not fallen for some of them."""
+        options = {"tol": max(self.choices.tol, ROUGH), "max_iter": self.choices.max_iter}
+        alphas, penalties = self.alphas(l1_ratio), self.penalties(l1_ratio)
+        walks = [self.problems.walk(k, penalties, alphas, **options) for k in self.folds.validated]
+        errors: list[float] = []
+        for pieces in zip(*walks, strict=True):
+            for i, alpha in enumerate(pieces[0].alphas):
+                models = [(piece.coef[i], piece.intercept[i]) for piece in pieces]
+                n_in = int(np.mean([np.count_nonzero(piece.norms[i]) for piece in pieces]))
+                trial = self._trial(float(alpha), l1_ratio, models, n_in)
+                errors.append(trial.error)
+                yield trial
+            self._tell(len(errors) / len(alphas))
+            if len(errors) - 1 - int(np.argmin(errors)) >= PATIENCE:
+                break
+        self._told += 1
+
+    def _path(self, l1_ratio: float, alphas: Array) -> GroupLassoPath:
+        """The path of all rows to fit."""
+        key = l1_ratio, alphas.tobytes()
+        if key in self._paths:
+            return self._paths[key]
         options = {"tol": self.choices.tol, "max_iter": self.choices.max_iter}
-        path = self.problems.path(without, self.penalties(l1_ratio), alphas, **options)
-        self._done += 1
+        self._paths[key] = join_pieces(list(self.problems.walk(None, self.penalties(l1_ratio), alphas, **options)))
+        self._told += 1
+        self._tell(0.0)
+        return self._paths[key]
+
+    def _tell(self, part: float) -> None:
+        """Tell the callback what is done: paths, and a part of the next."""
         if self.callback is not None:
-            what = "paths of penalties" if len(alphas) > 1 else "penalties"
             seconds = time.perf_counter() - self._started
-            self.callback({"what": what, "done": self._done, "error": self._least, "seconds": seconds})
-        return path
+            self.callback({"done": self._told + part, "error": self._least, "seconds": seconds})
+
+    def tell_the_end(self) -> None:
+        """Tell the callback that all paths are done."""
+        self._told = n_paths(self.choices)
+        self._tell(0.0)
 
     def _trial(
         self,
@@ -250,10 +289,17 @@ class Search:
         if key in self._refitted or not norms.any():
             return
         self._refitted.add(key)
-        for refit in (kind for kind in self.choices.refits if kind is not None):
-            for ridge in RIDGE_ALPHAS:
+        for refit in self.choices.refits:
+            if refit is None or (refit == "ridge" and norms.all() and 0.0 in self.choices.l1_ratios):
+                continue  # the plain sum of all kernels has been tried
+
+            def trial(ridge: float, refit: Refit = refit) -> Trial:
                 models = [self._ridge(k, norms, refit, ridge) for k in self.folds.validated]
-                yield self._trial(alpha, l1_ratio, models, int(np.count_nonzero(norms)), refit, ridge)
+                return self._trial(alpha, l1_ratio, models, int(np.count_nonzero(norms)), refit, ridge)
+
+            tried = _downhill(trial, self._best_ridge)
+            self._best_ridge = min(tried, key=lambda i: tried[i].error)
+            yield from tried.values()
 
     def _ridge(self, without: int | None, norms: Array, refit: Refit, ridge: float) -> tuple[Array, Array]:
         """Ridge regression of each target on the kernels that are in for it, by their lengths (r, c) or (r, 1)."""
@@ -267,22 +313,36 @@ class Search:
                 coef[:, targets] = _ridge_on(centred, self.groups.spread(root).astype(np.float64), targets, ridge)
         return coef, centred.target_mean - centred.mean @ coef
 
-    def final_path(self, chosen: Trial) -> GroupLassoPath | None:
-        """The path on all rows that leads to the choice and on; none where the choice is a plain ridge regression."""
+    def final_path(self, chosen: Trial, trials: list[Trial]) -> GroupLassoPath | None:
+        """The path on all rows, of all penalties that were tried; none where the choice is a plain ridge regression."""
         if chosen.l1_ratio == 0:
             return None
-        return self._path(None, chosen.l1_ratio, self.alphas(chosen.l1_ratio))
+        tried = sorted({trial.alpha for trial in trials if trial.l1_ratio == chosen.l1_ratio}, reverse=True)
+        return self._path(chosen.l1_ratio, np.array(tried))
 
     def final_model(self, chosen: Trial, path: GroupLassoPath | None) -> tuple[Array, Array, Array, Array]:
         """Coefficients, intercept, lengths of the kernels and gaps of the choice, on all rows."""
         if path is None:
-            one = self._path(None, 0.0, np.array([chosen.alpha]))
+            one = self._path(0.0, np.array([chosen.alpha]))
             return one.coef[0], one.intercept[0], one.norms[0], one.gap[0]
         i = int(np.argmin(np.abs(np.log(path.alphas / chosen.alpha))))
         norms, gap = path.norms[i], path.gap[i]
         if chosen.refit is None or chosen.ridge is None:
             return path.coef[i], path.intercept[i], norms, gap
         return *self._ridge(None, norms, chosen.refit, chosen.ridge), norms, gap
+
+
+def _downhill(trial: Callable[[float], Trial], start: int) -> dict[int, Trial]:
+    """Trials of RIDGE_ALPHAS, by their numbers: from ``start`` to either side, as long as the error falls."""
+    tried = {start: trial(RIDGE_ALPHAS[start])}
+    for step in (1, -1):
+        i = start
+        while 0 <= i + step < len(RIDGE_ALPHAS):
+            tried[i + step] = trial(RIDGE_ALPHAS[i + step])
+            if tried[i + step].error >= tried[i].error:
+                break
+            i += step
+    return tried
 
 
 def _ridge_on(centred: CentredMoments, root: Array, targets: Array, ridge: float) -> Array:

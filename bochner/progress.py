@@ -31,7 +31,7 @@ class ProgressLine:
         if self.live:
             self.stream.write(f"\r{self._line(record)}\x1b[K")
             self.stream.flush()
-        elif self.last is not None and self.stage_of(self.last) != self.stage_of(record):
+        elif self.last is not None and int(self.stage_of(self.last)) != int(self.stage_of(record)):
             self.stream.write(self._line(self.last) + "\n")
         self.last = record
         if self.then is not None:
@@ -43,8 +43,8 @@ class ProgressLine:
             self.stream.write("\n" if self.live else self._line(self.last) + "\n")
             self.stream.flush()
 
-    def stage_of(self, record: dict[str, Any]) -> int:
-        """How many of the stages a record has come to."""
+    def stage_of(self, record: dict[str, Any]) -> float:
+        """How many of the stages, and which part of the next, a record has come to."""
         raise NotImplementedError
 
     def text(self, record: dict[str, Any]) -> str:
@@ -52,7 +52,7 @@ class ProgressLine:
         raise NotImplementedError
 
     def _line(self, record: dict[str, Any]) -> str:
-        filled = WIDTH * self.stage_of(record) // self.n_stages
+        filled = int(WIDTH * self.stage_of(record) / self.n_stages)
         return f"[{'#' * filled}{'.' * (WIDTH - filled)}] {record['seconds']:6.1f} s  {self.text(record)}"
 
 
@@ -70,8 +70,8 @@ class DescentLine(ProgressLine):
     ) -> None:
         super().__init__(len(levels), then, stream)
 
-    def stage_of(self, record: dict[str, Any]) -> int:
-        return int(record["level"])
+    def stage_of(self, record: dict[str, Any]) -> float:
+        return float(record["level"])
 
     def text(self, record: dict[str, Any]) -> str:
         features = f"{record['n_features']} features, " if "n_features" in record else ""
@@ -82,11 +82,14 @@ class DescentLine(ProgressLine):
 
 
 class PathLine(ProgressLine):
-    """The line of :func:`bochner.multiple_kernel.learn_weights`: the bar fills with the paths of penalties."""
+    """The line of :func:`bochner.multiple_kernel.learn_weights`: the bar fills with the paths of penalties.
 
-    def stage_of(self, record: dict[str, Any]) -> int:
-        return int(record["done"])
+    A path may end early, where smaller penalties promise nothing.
+    """
+
+    def stage_of(self, record: dict[str, Any]) -> float:
+        return float(record["done"])
 
     def text(self, record: dict[str, Any]) -> str:
         error = "" if record["error"] is None else f": held-out error {record['error']:.4g} so far"
-        return f"{record['what']}, {record['done']} of {self.n_stages}{error}"
+        return f"path {min(int(record['done']) + 1, self.n_stages)} of {self.n_stages}{error}"

@@ -37,7 +37,7 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         "epsilon-logistic" is a smooth epsilon-insensitive loss: none within epsilon of the target, and nearly the distance
         beyond, the bend between them being 1 / gamma wide; both in units of standardised targets.
     n_features : int, optional
-        Random features of each kernel; by default as many as make 4000 in all, at least 50 and at most 500.
+        Random features of each kernel; by default as many as make 4000 in all, at least 50 and at most 1000.
     scale : {"median", "given", "learned"}, default="median"
         Scales of kernels that come as names: the median heuristic, the kernel's default, or single-kernel learning on its
         own columns (with kernels="auto": one kernel on all columns or on each view, its family learned too). Kernels that

@@ -35,7 +35,7 @@ AUTO_FAMILIES, AUTO_FACTORS = ("gaussian", "matern32"), (0.5, 1.0, 2.0)
 """Kernels that kernels="auto" tries on all columns, and on every view: families, and multiples of the median scale."""
 AUTO_COLUMNS = 20
 """Most columns of a table of which kernels="auto" gives each a kernel of its own."""
-MOST_FEATURES, FEWEST_EACH, MOST_EACH = 4000, 50, 500
+MOST_FEATURES, FEWEST_EACH, MOST_EACH = 4000, 50, 1000
 """Features of all kernels together, and of each, where nobody says how many."""
 SAMPLE_ROWS = 256
 AUTO_RATIOS = (1.0, 0.0)
@@ -83,7 +83,7 @@ class MultipleKernelMachine(BaseEstimator):
         rows = Rows(stacked, self._target_standardiser(targets[used]), weights)
         folds, choices = self._folds(rows, rng, y, used, unit), self._choices(len(kernels))
         self._check_memory(len(folds.parts))
-        with closing(PathLine(n_paths(folds, choices))) if self.verbose else nullcontext() as callback:
+        with closing(PathLine(n_paths(choices))) if self.verbose else nullcontext() as callback:
             learned = learn_weights(
                 folds, self.feature_map_, choices, loss=self._loss(), max_memory=self.max_memory, callback=callback
             )

