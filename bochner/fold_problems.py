@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -22,27 +23,50 @@ from bochner.solvers.group_path import ElasticGroups, GroupLassoPath, Repeatable
 from bochner.solvers.least_squares import LeastSquares
 from bochner.solvers.normal_equations import CentredMoments
 from bochner.solvers.row_loss import ArrayPasses, Passes, RowLoss
-from bochner.span import StackedSpan, few_rows
+from bochner.span import Span, StackedSpan, few_rows
 from bochner.statistics import Moments
 
 
+@dataclass(frozen=True)
+class FoldMoments:
+    """The moments of every part of the rows, and of all that are fitted."""
+
+    parts: list[Moments]
+    fitted: tuple[int, ...]
+    total: Moments
+
+    @classmethod
+    def of(cls, parts: list[Moments], fitted: tuple[int, ...]) -> FoldMoments:
+        """From those of every part."""
+        total = parts[fitted[0]]
+        for k in fitted[1:]:
+            total = total + parts[k]
+        return cls(parts, fitted, total)
+
+    def centred(self, without: int | None) -> CentredMoments:
+        """The moments of all rows to fit, or of all but a part."""
+        return CentredMoments(self.total, self.parts[without] if without in self.fitted else None)
+
+
 class FoldProblems:
-    """The problems of the squared loss, from the moments of every part."""
+    """The problems of the squared loss, from the moments of every part.
+
+    Where rows are few, ``rows`` (n, D') are kept: the features of all of them, or their coordinates in the spans of kernels.
+    """
 
     def __init__(self, folds: Folds, feature_map: StackedMap, *, together: bool) -> None:
         self.together = together
         self.folds = folds
         self.span = span_of(folds, feature_map)
-        if self.span is None:
-            self.parts = [moments(feature_map, part.X, part.targets, part.weights) for part in folds.parts]
+        self.rows = None if self.span is None else self.span.coordinates
+        if self.rows is None and few_rows(folds.n, feature_map.n_features):
+            self.rows = np.concatenate([_features(feature_map, part.X) for part in folds.parts])
+        if self.rows is None:
+            parts = [moments(feature_map, part.X, part.targets, part.weights) for part in folds.parts]
         else:
-            pairs = zip(self._coordinates(self.span), folds.parts, strict=True)
-            self.parts = [Moments.of(some, part.targets, part.weights) for some, part in pairs]
-        self.fitted = tuple(range(len(self.parts))) if folds.fitted is None else folds.fitted
-        total = self.parts[self.fitted[0]]
-        for k in self.fitted[1:]:
-            total = total + self.parts[k]
-        self.total: Moments = total
+            parts = self.moments_of(self.rows)
+        fitted = tuple(range(len(parts))) if folds.fitted is None else folds.fitted
+        self.moments = FoldMoments.of(parts, fitted)
 
     @property
     def sizes(self) -> tuple[int, ...] | None:
@@ -53,14 +77,18 @@ class FoldProblems:
         """Coefficients of the features (D, ...) from those of a problem."""
         return coef if self.span is None else self.span.expand(coef)
 
-    def _coordinates(self, span: StackedSpan) -> list[Array]:
-        """The coordinates of each part."""
-        return np.split(span.coordinates, np.cumsum([part.n for part in self.folds.parts])[:-1])
+    def split(self, rows: Array) -> list[Array]:
+        """The rows of each part."""
+        return np.split(rows, np.cumsum([part.n for part in self.folds.parts])[:-1])
+
+    def moments_of(self, rows: Array) -> list[Moments]:
+        """The moments of each part, from the features of all rows (n, q)."""
+        pairs = zip(self.split(rows), self.folds.parts, strict=True)
+        return [Moments.of(some, part.targets, part.weights) for some, part in pairs]
 
     def centred(self, without: int | None) -> CentredMoments:
         """The moments of all rows to fit, or of all but a part."""
-        left_out = self.parts[without] if without is not None and without in self.fitted else None
-        return CentredMoments(self.total, left_out)
+        return self.moments.centred(without)
 
     def problem(self, without: int | None) -> Repeatable:
         """The problem of all rows to fit, or of all but a part."""
@@ -70,12 +98,33 @@ class FoldProblems:
         """The path of that problem, piece by piece."""
         centred = self.centred(without)
         if penalties.l1_ratio == 0:
-            return (_ridge(centred, penalties, alpha) for alpha in alphas)
+            return (self._ridge(without, penalties, float(alpha)) for alpha in alphas)
         return (with_intercept(piece, centred) for piece in walk_path(self.problem(without), penalties, alphas, **options))
 
     def error(self, part: int, coef: Array, intercept: Array) -> float:
         """The mean loss of one part of the rows."""
-        return float(self.parts[part].squared_error(coef, intercept).sum()) / self.parts[part].weight
+        some = self.moments.parts[part]
+        return float(some.squared_error(coef, intercept).sum()) / some.weight
+
+    @cached_property
+    def _plain(self) -> Ridges:
+        return Ridges(self, np.ones(len(self.moments.total.gram)))
+
+    def _ridge(self, without: int | None, penalties: ElasticGroups, alpha: float) -> GroupLassoPath:
+        """A piece of a path without a group penalty: ridge regression."""
+        coef, intercept = self._plain.model(without, alpha)
+        norms = penalties.groups.norms(coef[:, None, :]).transpose(1, 0, 2)
+        each = (1, norms.shape[2])
+        return GroupLassoPath(
+            alphas=np.array([alpha]),
+            coef=coef[None],
+            intercept=intercept[None],
+            norms=norms,
+            value=np.full(each, np.nan),
+            gap=np.zeros(each),
+            converged=np.ones(each, dtype=bool),
+            n_iter=1,
+        )
 
 
 class RowProblems(FoldProblems):
@@ -85,15 +134,15 @@ class RowProblems(FoldProblems):
         super().__init__(folds, feature_map, together=together)
         self.loss = loss
         self.passes: list[Passes]
-        if self.span is not None:
-            self.passes = [ArrayPasses(some) for some in self._coordinates(self.span)]
+        if self.rows is not None:
+            self.passes = [ArrayPasses(some) for some in self.split(self.rows)]
         elif 8.0 * folds.n * feature_map.n_features <= spare:
             self.passes = [ArrayPasses(_features(feature_map, part.X)) for part in folds.parts]
         else:
             self.passes = [FeaturePasses(feature_map, part.X) for part in folds.parts]
 
     def problem(self, without: int | None) -> RowLoss:
-        some = [k for k in self.fitted if k != without]
+        some = [k for k in self.moments.fitted if k != without]
         rows = [self.folds.parts[k] for k in some]
         targets, weights = (np.concatenate([getattr(part, name) for part in rows]) for name in ("targets", "weights"))
         passes = PassesInTurn(tuple(self.passes[k] for k in some), tuple(part.n for part in rows))
@@ -106,6 +155,32 @@ class RowProblems(FoldProblems):
         rows = self.folds.parts[part]
         losses = self.loss.values(self.passes[part].there(coef) + intercept, rows.targets)
         return float(rows.weights @ losses) / float(rows.weights.sum())
+
+
+class Ridges:
+    """Ridge regressions on the columns of problems times ``root`` (D',), whatever the penalty and the part left out.
+
+    Columns whose root is zero are out. Where columns outnumber rows, regressions are on coordinates of the rows.
+    """
+
+    def __init__(self, problems: FoldProblems, root: Array) -> None:
+        self._used, self._root = root > 0, root[root > 0][:, None]
+        self._whole, self._span = problems.moments, None
+        parts = problems.moments.parts
+        if problems.rows is not None and few_rows(len(problems.rows), len(self._root)):
+            self._span = Span.of(problems.rows[:, self._used] * self._root.T)
+            parts = problems.moments_of(self._span.coordinates)
+        elif not np.all(root == 1):
+            parts = [part.scaled(self._used, self._root) for part in parts]
+        same = parts is problems.moments.parts
+        self._moments = problems.moments if same else FoldMoments.of(parts, problems.moments.fitted)
+
+    def model(self, without: int | None, alpha: float) -> tuple[Array, Array]:
+        """Coefficients (D', c) and intercept (c,)."""
+        solution = self._moments.centred(without).solve(alpha)
+        coef = np.zeros(self._whole.total.cross.shape)
+        coef[self._used] = self._root * (solution.coef if self._span is None else self._span.expand(solution.coef))
+        return coef, solution.intercept
 
 
 @dataclass(frozen=True)
@@ -142,20 +217,3 @@ def span_of(folds: Folds, feature_map: StackedMap) -> StackedSpan | None:
 def _features(feature_map: StackedMap, X: Array) -> Array:
     """Features (n, D), dense and in float64."""
     return cast(Array, dense(forward(feature_map, X)).astype(np.float64, copy=False))
-
-
-def _ridge(centred: CentredMoments, penalties: ElasticGroups, alpha: float) -> GroupLassoPath:
-    """A piece of a path without a group penalty: ridge regression."""
-    solution = centred.solve(float(alpha))
-    norms = penalties.groups.norms(solution.coef[:, None, :]).transpose(1, 0, 2)
-    each = (1, norms.shape[2])
-    return GroupLassoPath(
-        alphas=np.array([alpha]),
-        coef=solution.coef[None],
-        intercept=solution.intercept[None],
-        norms=norms,
-        value=np.full(each, np.nan),
-        gap=np.zeros(each),
-        converged=np.ones(each, dtype=bool),
-        n_iter=1,
-    )

@@ -19,20 +19,22 @@ import numpy as np
 from bochner.arrays import Array
 from bochner.engines import predict
 from bochner.features import StackedMap
-from bochner.fold_problems import FoldProblems, RowProblems
+from bochner.fold_problems import FoldProblems, Ridges, RowProblems
 from bochner.folds import Folds, HeldOut, Rows
 from bochner.losses import Loss
 from bochner.solvers.group_path import ElasticGroups, GroupLassoPath, Repeatable, falling_alphas, join_pieces
 from bochner.solvers.groups import Groups
-from bochner.solvers.normal_equations import CentredMoments, factorise
+from bochner.solvers.normal_equations import CentredMoments
 
 RIDGE_ALPHAS = tuple(np.geomspace(1.0, 1e-9, 10).tolist())
 """Penalties tried where there is nothing but a ridge penalty."""
 MATRICES = 6
-"""Matrices of all pairs of features that are there at a time, beside one for each part of the rows."""
+"""Matrices of all pairs of features that are there at a time, beside two for each part of the rows."""
 
 PATIENCE = 3
 """Penalties for which the held-out error may fail to fall before smaller ones are left out."""
+HOPELESS = 1.1
+"""A refit whose first error is this many times the least one so far is not tried with other penalties."""
 ROUGH = 1e-3
 """Duality gap, as a part of the objective, that is enough to compare errors on held-out rows."""
 
@@ -160,7 +162,7 @@ def learn_weights(
 
 def matrix_bytes(n_features: int, n_parts: int) -> float:
     """What the matrices of all pairs of features take."""
-    return 8.0 * (n_parts + MATRICES) * n_features**2
+    return 8.0 * (2 * n_parts + MATRICES) * n_features**2
 
 
 def n_paths(choices: WeightChoices) -> int:
@@ -190,6 +192,8 @@ class Search:
     _refitted: set[bytes] = field(default_factory=set)
     """Sets of kernels that were fitted again."""
     _started: float = field(default_factory=time.perf_counter)
+    _last_ridges: tuple[Any, list[Ridges | None]] = (None, [])
+    """The last set of kernels that was fitted again, and its regressions: one for all targets, or one for each."""
     _paths: dict[tuple[float, bytes], GroupLassoPath] = field(default_factory=dict)
     """Paths of all rows."""
     _told: int = 0
@@ -247,11 +251,11 @@ class Search:
         self._told += 1
 
     def _path(self, l1_ratio: float, alphas: Array) -> GroupLassoPath:
-        """The path of all rows to fit."""
+        """The path of all rows to fit, as rough as the others."""
         key = l1_ratio, alphas.tobytes()
         if key in self._paths:
             return self._paths[key]
-        options = {"tol": self.choices.tol, "max_iter": self.choices.max_iter}
+        options = {"tol": max(self.choices.tol, ROUGH), "max_iter": self.choices.max_iter}
         self._paths[key] = join_pieces(list(self.problems.walk(None, self.penalties(l1_ratio), alphas, **options)))
         self._told += 1
         self._tell(0.0)
@@ -297,44 +301,60 @@ class Search:
                 models = [self._ridge(k, norms, refit, ridge) for k in self.folds.validated]
                 return self._trial(alpha, l1_ratio, models, int(np.count_nonzero(norms)), refit, ridge)
 
-            tried = _downhill(trial, self._best_ridge)
+            tried = _downhill(trial, self._best_ridge, enough=HOPELESS * (self._least or np.inf))
             self._best_ridge = min(tried, key=lambda i: tried[i].error)
             yield from tried.values()
 
     def _ridge(self, without: int | None, norms: Array, refit: Refit, ridge: float) -> tuple[Array, Array]:
         """Ridge regression of each target on the kernels that are in for it, by their lengths (r, c) or (r, 1)."""
-        centred = self.problems.centred(without)
-        coef = np.zeros(centred.cross.shape)
-        roots = np.sqrt(norms / np.maximum(norms.max(axis=0), np.finfo(np.float64).tiny))
-        roots = np.broadcast_to(roots if refit == "weighted" else norms > 0, (len(norms), coef.shape[1]))
-        for root in np.unique(roots, axis=1).T:
-            targets = np.flatnonzero((roots == root[:, None]).all(axis=0))
-            if root.any():
-                coef[:, targets] = _ridge_on(centred, self.groups.spread(root).astype(np.float64), targets, ridge)
-        return coef, centred.target_mean - centred.mean @ coef
+        key = refit, norms.tobytes()
+        if key != self._last_ridges[0]:
+            roots = np.sqrt(norms / np.maximum(norms.max(axis=0), np.finfo(np.float64).tiny))
+            roots = roots if refit == "weighted" else (norms > 0).astype(np.float64)
+            each, which = np.unique(roots, axis=1, return_inverse=True)
+            ridges = [Ridges(self.problems, self.groups.spread(root)) if root.any() else None for root in each.T]
+            self._last_ridges = key, [ridges[i] for i in which.ravel()]
+        mean = self.problems.centred(without).target_mean
+        ridges = self._last_ridges[1] * (len(mean) if norms.shape[1] == 1 else 1)
+        fitted = {each: each.model(without, ridge) for each in set(ridges) if each is not None}
+        coef, intercept = np.zeros((self.groups.n_columns, len(mean))), mean.copy()
+        for target, one in enumerate(ridges):
+            if one is not None:
+                coef[:, target], intercept[target] = fitted[one][0][:, target], fitted[one][1][target]
+        return coef, intercept
 
     def final_path(self, chosen: Trial, trials: list[Trial]) -> GroupLassoPath | None:
-        """The path on all rows, of all penalties that were tried; none where the choice is a plain ridge regression."""
+        """The path on all rows, the choice as exact as asked for; none where the choice is a plain ridge regression."""
         if chosen.l1_ratio == 0:
             return None
         tried = sorted({trial.alpha for trial in trials if trial.l1_ratio == chosen.l1_ratio}, reverse=True)
-        return self._path(chosen.l1_ratio, np.array(tried))
+        path = self._path(chosen.l1_ratio, np.array(tried))
+        i = tried.index(chosen.alpha)
+        options = {"tol": self.choices.tol, "max_iter": self.choices.max_iter, "start": path.coef[i]}
+        polished = next(self.problems.walk(None, self.penalties(chosen.l1_ratio), path.alphas[i : i + 1], **options))
+        cut = [path.part(slice(0, i)), polished, path.part(slice(i + 1, None))]
+        return join_pieces([piece for piece in cut if len(piece.alphas)])
 
     def final_model(self, chosen: Trial, path: GroupLassoPath | None) -> tuple[Array, Array, Array, Array]:
         """Coefficients, intercept, lengths of the kernels and gaps of the choice, on all rows."""
         if path is None:
             one = self._path(0.0, np.array([chosen.alpha]))
             return one.coef[0], one.intercept[0], one.norms[0], one.gap[0]
-        i = int(np.argmin(np.abs(np.log(path.alphas / chosen.alpha))))
+        i = path.alphas.tolist().index(chosen.alpha)
         norms, gap = path.norms[i], path.gap[i]
         if chosen.refit is None or chosen.ridge is None:
             return path.coef[i], path.intercept[i], norms, gap
         return *self._ridge(None, norms, chosen.refit, chosen.ridge), norms, gap
 
 
-def _downhill(trial: Callable[[float], Trial], start: int) -> dict[int, Trial]:
-    """Trials of RIDGE_ALPHAS, by their numbers: from ``start`` to either side, as long as the error falls."""
+def _downhill(trial: Callable[[float], Trial], start: int, enough: float) -> dict[int, Trial]:
+    """Trials of RIDGE_ALPHAS, by their numbers: from ``start`` to either side, as long as the error falls.
+
+    Only the first where its error is above ``enough``.
+    """
     tried = {start: trial(RIDGE_ALPHAS[start])}
+    if tried[start].error > enough:
+        return tried
     for step in (1, -1):
         i = start
         while 0 <= i + step < len(RIDGE_ALPHAS):
@@ -343,16 +363,6 @@ def _downhill(trial: Callable[[float], Trial], start: int) -> dict[int, Trial]:
                 break
             i += step
     return tried
-
-
-def _ridge_on(centred: CentredMoments, root: Array, targets: Array, ridge: float) -> Array:
-    """Coefficients of ridge regression on columns times ``root`` (D,), for some targets, in units of the columns: (D, k)."""
-    used = root > 0
-    some = root[used][:, None]
-    gram = centred.gram()[np.ix_(used, used)] * some * some.T
-    coef = np.zeros((len(root), len(targets)))
-    coef[used] = some * factorise(gram, centred.weight * ridge).solve(some * centred.cross[np.ix_(used, targets)])
-    return coef
 
 
 def _expanded(path: GroupLassoPath, problems: FoldProblems) -> GroupLassoPath:

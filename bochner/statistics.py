@@ -54,6 +54,11 @@ class Moments:
         quadratic = np.sum(coef * (self.gram @ coef), axis=0)
         return quadratic + 2 * intercept * (self.feature_sum @ coef) + self.weight * intercept**2
 
+    def scaled(self, used: Array, factors: Array) -> Moments:
+        """The moments of some features, a mask (d,), times factors (q, 1)."""
+        gram = self.gram[np.ix_(used, used)] * factors * factors.T
+        return replace(self, gram=gram, cross=factors * self.cross[used], feature_sum=factors[:, 0] * self.feature_sum[used])
+
     def target(self, index: int) -> Moments:
         """The moments with one of the targets."""
         column = slice(index, index + 1)

@@ -143,9 +143,7 @@ class MultipleKernelMachine(BaseEstimator):
 
     def _build(self, kernels: list[Kernel], rng: np.random.Generator) -> StackedMap:
         """Random features of every kernel, side by side."""
-        each = self.n_features
-        if each is None:
-            each = int(np.clip(MOST_FEATURES // len(kernels) // 2 * 2, FEWEST_EACH, MOST_EACH))
+        each = default_features(len(kernels)) if self.n_features is None else self.n_features
         maps = []
         for kernel, standardiser in zip(kernels, self._standardisers, strict=True):
             size = None if kernel.geometry == "additive" else each
@@ -317,6 +315,11 @@ class MultipleKernelMachine(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def default_features(n_kernels: int) -> int:
+    """Features of each kernel where nobody says how many."""
+    return int(np.clip(MOST_FEATURES // n_kernels // 2 * 2, FEWEST_EACH, MOST_EACH))
 
 
 def _name_of(kernel: Kernel) -> str:

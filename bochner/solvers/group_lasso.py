@@ -61,9 +61,13 @@ class Solution:
 
 
 class GroupLasso:
-    """A solver for problems with one ``matrix`` (D, D), of which it keeps what it has found out."""
+    """A solver for problems with one ``matrix`` (D, D), of which it keeps what it has found out.
 
-    def __init__(self, matrix: Array, groups: Groups) -> None:
+    ``single``: Newton systems may be solved in single precision, which pays where products with the matrix are their work.
+    """
+
+    def __init__(self, matrix: Array, groups: Groups, *, single: bool = False) -> None:
+        self.single = single
         self.matrix = matrix if matrix.flags.c_contiguous else np.ascontiguousarray(matrix.T)  # which is the same
         self.groups = groups
         self._spectra = [_spectrum(matrix[some, some]) for some in groups.slices]
@@ -120,7 +124,8 @@ class GroupLasso:
 
     def _matrix_of(self, used: Array, bends: Array) -> Array:
         """The matrix of the columns ``used``, a mask (D,): in single precision if these bends allow it."""
-        single = bool(np.min(bends, where=bends > 0, initial=np.inf) >= SINGLE * self._largest)
+        smallest = float(np.min(bends, where=bends > 0, initial=np.inf))
+        single = self.single and smallest >= SINGLE * self._largest
         dtype = np.dtype(np.float32 if single else np.float64)
         before, matrix = self._part
         if not np.array_equal(before, used) or matrix.dtype != dtype:

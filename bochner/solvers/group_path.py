@@ -43,6 +43,11 @@ class GroupLassoPath:
     n_iter: int
     """Rounds of the solver."""
 
+    def part(self, some: slice) -> GroupLassoPath:
+        """Some of the penalties."""
+        arrays = {field.name: getattr(self, field.name)[some] for field in fields(self) if field.name != "n_iter"}
+        return GroupLassoPath(**arrays, n_iter=self.n_iter)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ElasticGroups:
@@ -74,11 +79,20 @@ class Repeatable(Problem, Protocol):
 
 
 def walk_path(
-    problem: Repeatable, penalties: ElasticGroups, alphas: Array, *, tol: float = 1e-6, max_iter: int = MOST_ROUNDS
+    problem: Repeatable,
+    penalties: ElasticGroups,
+    alphas: Array,
+    *,
+    start: Array | None = None,
+    tol: float = 1e-6,
+    max_iter: int = MOST_ROUNDS,
 ) -> Iterator[GroupLassoPath]:
-    """The path of any problem on features whose groups are consecutive, piece by piece; an eliminated intercept is zero."""
-    solver = GroupLasso(problem.matrix, penalties.groups)
-    start = problem.zero()
+    """The path of any problem on features whose groups are consecutive, piece by piece; an eliminated intercept is zero.
+
+    ``start`` are coefficients (D, c) to start from, else zero.
+    """
+    solver = GroupLasso(problem.matrix, penalties.groups, single=isinstance(problem, LeastSquares))
+    start = problem.zero() if start is None else start.reshape(problem.zero().shape)
     n_columns, width, n_outputs = start.shape
     chunk = int(np.clip(SIDE_BY_SIDE // (width * n_outputs), 1, MOST_PENALTIES))
     for first in range(0, len(alphas), chunk):
