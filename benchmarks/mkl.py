@@ -51,8 +51,6 @@ from mkl_report import CLEAN, NOISY, Row, write_report
 from uci import Key, Store, about_this_run, chosen, key_of
 from uci_data import VARIABLE, data_folder
 
-from bochner.estimators.multiple_machine import default_features
-
 
 @dataclass(frozen=True)
 class Job:
@@ -90,7 +88,7 @@ def run_job(job: Job, environment: Environment) -> Row:
     """Fit and score; the row of the result, or of the error that a method raised."""
     problem = job.data.problem(job.split, noise=job.noise)
     row: Row = dict(zip(("task", "set", "split", "method"), job.key, strict=True))
-    row |= {"n": len(problem.y), "n_test": len(problem.y_test), "d": default_features(len(problem.views))}
+    row |= {"n": len(problem.y), "n_test": len(problem.y_test), "d": problem.d}
     row |= {"classes": job.data.classes, "columns": [table.shape[1] for table in problem.tables]}
     gc.collect()
     start = time.perf_counter()

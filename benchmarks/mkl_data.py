@@ -12,6 +12,7 @@ from scipy.io import loadmat
 from sklearn.model_selection import train_test_split
 from uci_data import MNIST_FILE, VARIABLE, standardise
 
+from bochner.estimators.multiple_machine import default_features
 from bochner.kernels import Gaussian
 from bochner.kernels.bandwidth import median_scale
 
@@ -39,6 +40,11 @@ class Problem:
     factors: tuple[float, ...] = (1.0,)
     noise: int = 0
     """How many of the last tables are noise."""
+
+    @property
+    def d(self) -> int:
+        """Random features of each kernel: as many as MultipleKernelClassifier takes by default."""
+        return default_features(len(self.views))
 
     @property
     def views(self) -> list[int]:
@@ -83,6 +89,11 @@ class ViewSet:
     classes: int
     path: Path
     load: Callable[[Path, int], Problem] = field(repr=False)
+
+    @property
+    def d(self) -> int:
+        """Random features of all kernels together."""
+        return self.kernels * default_features(self.kernels)
 
     def problem(self, split: int, *, noise: bool) -> Problem:
         """The rows of one split, with or without views of noise."""

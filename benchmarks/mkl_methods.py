@@ -19,7 +19,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 
 from bochner import MultipleKernelClassifier
-from bochner.estimators.multiple_machine import default_features
 from bochner.exact import GMKLClassifier
 from bochner.kernels import Gaussian
 
@@ -53,7 +52,7 @@ class Method:
 def _multiple(problem: Problem, start: float, kernels: Any, tables: list[int], **options: Any) -> tuple[Any, Fitted]:
     """MultipleKernelClassifier on some tables; ``start`` is when the clock was started."""
     options = {
-        "n_features": default_features(len(problem.views)),
+        "n_features": problem.d,
         "standardize": False,
         "random_state": problem.split,
     } | options
@@ -126,7 +125,7 @@ def stacked(problem: Problem, _: Environment) -> Fitted:
         whole.kernels(),
         [0],
         l1_ratio=0.0,
-        n_features=len(problem.views) * default_features(len(problem.views)),
+        n_features=len(problem.views) * problem.d,
     )[1]
 
 
@@ -158,17 +157,15 @@ def _peer(name: str) -> Fit:
 
 
 METHODS = (
-    Method(
-        name=AVERAGE, fit=average, cost=lambda data: 1e-6 * (data.kernels * default_features(data.kernels)) ** 2, noise=True
-    ),
+    Method(name=AVERAGE, fit=average, cost=lambda data: 1e-6 * data.d**2, noise=True),
     Method(name="best single", fit=best_single, cost=lambda data: 0.3 * data.kernels, noise=True),
     Method(
         name="stacked",
         fit=stacked,
-        cost=lambda data: 1e-6 * (data.kernels * default_features(data.kernels)) ** 2,
+        cost=lambda data: 1e-6 * data.d**2,
         noise=True,
     ),
-    Method(name=OURS, fit=ours, cost=lambda data: 1.5e-5 * (data.kernels * default_features(data.kernels)) ** 2, noise=True),
+    Method(name=OURS, fit=ours, cost=lambda data: 1.5e-5 * data.d**2, noise=True),
     Method(name=LEARNED, fit=learned, cost=lambda data: 8e-3 * data.n * data.kernels + 50, noise=True),
     Method(name="himalaya", fit=_peer("himalaya"), cost=lambda data: 2e-8 * data.n**3),
     Method(name="easymkl", fit=_peer("easymkl"), cost=lambda data: 1e-6 * data.n**2 * data.classes * data.kernels),

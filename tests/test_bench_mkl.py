@@ -80,7 +80,7 @@ def test_plan_runs_cheap_fits_first_and_spares_mnist_the_noise():
 
 @pytest.mark.parametrize("name", ["average", "best single", "stacked", "bochner", "gmkl"])
 def test_methods_tell_classes_apart(name, monkeypatch):
-    monkeypatch.setattr(mkl_methods, "N_FEATURES", 40)
+    monkeypatch.setattr(mkl_data, "default_features", lambda _: 40)
     found = next(each for each in mkl_methods.METHODS if each.name == name)
     fitted = found.fit(problem().with_noise(), mkl_process.Environment())
     assert np.mean(fitted.predicted == problem().y_test) > 0.9
