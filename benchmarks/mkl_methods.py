@@ -63,6 +63,7 @@ def _multiple(problem: Problem, start: float, kernels: Any, tables: list[int], *
     settings = {
         "alpha": model.alpha_,
         "l1_ratio": model.l1_ratio_,
+        "refit": model.refit_,
         "refit_alpha": model.refit_alpha_,
         "validation_error": model.validation_error_,
         "weights": weights.tolist(),

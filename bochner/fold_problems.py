@@ -98,7 +98,7 @@ class FoldProblems:
         """The path of that problem, piece by piece."""
         centred = self.centred(without)
         if penalties.l1_ratio == 0:
-            return (self._ridge(without, penalties, float(alpha)) for alpha in alphas)
+            return (self._ridge(without, penalties, float(alpha)) for alpha in alphas)  # exact at once
         return (with_intercept(piece, centred) for piece in walk_path(self.problem(without), penalties, alphas, **options))
 
     def error(self, part: int, coef: Array, intercept: Array) -> float:
@@ -202,6 +202,11 @@ class PassesInTurn:
     def columns(self, used: Array) -> PassesInTurn:
         """The same for some of the columns, a mask (D,)."""
         return PassesInTurn(tuple(part.columns(used) for part in self.parts), self.sizes)
+
+
+def column_counts(feature_map: StackedMap, n_rows: int) -> list[int]:
+    """Columns of each kernel in the problems of so many rows: its features, or coordinates of the rows."""
+    return [n_rows if few_rows(n_rows, size) else size for size in feature_map.sizes]
 
 
 def span_of(folds: Folds, feature_map: StackedMap) -> StackedSpan | None:

@@ -19,7 +19,7 @@ import numpy as np
 from bochner.arrays import Array
 from bochner.engines import predict
 from bochner.features import StackedMap
-from bochner.fold_problems import FoldProblems, Ridges, RowProblems
+from bochner.fold_problems import FoldProblems, Ridges, RowProblems, column_counts
 from bochner.folds import Folds, HeldOut, Rows
 from bochner.losses import Loss
 from bochner.solvers.group_path import ElasticGroups, GroupLassoPath, Repeatable, falling_alphas, join_pieces
@@ -29,7 +29,7 @@ from bochner.solvers.normal_equations import CentredMoments
 RIDGE_ALPHAS = tuple(np.geomspace(1.0, 1e-9, 10).tolist())
 """Penalties tried where there is nothing but a ridge penalty."""
 MATRICES = 6
-"""Matrices of all pairs of features that are there at a time, beside two for each part of the rows."""
+"""Matrices of all pairs of features that are there at a time, beside four for each part of the rows."""
 
 PATIENCE = 3
 """Penalties for which the held-out error may fail to fall before smaller ones are left out."""
@@ -66,7 +66,7 @@ class WeightChoices:
 
 @dataclass(frozen=True)
 class Trial:
-    """One way to fit, its held-out error on every part of the rows, and what was predicted for those."""
+    """One way to fit, its held-out error on every part of the rows, and the models that predicted them."""
 
     alpha: float
     l1_ratio: float
@@ -77,7 +77,7 @@ class Trial:
     """Mean loss of each validated part: (k,)."""
     models: list[tuple[Array, Array]]
     """Coefficients (D, c) and intercept (c,) that predicted each of them."""
-    n_in: int
+    n_in: float
     """Kernels (of all targets) that are in, on average."""
 
     @property
@@ -106,7 +106,7 @@ class LearnedWeights:
     chosen: Trial
     trials: list[Trial]
     path: GroupLassoPath | None
-    """The path on all rows that the choice was made on."""
+    """The path on all rows at the chosen share: the chosen penalty as exact as asked for, the others to ROUGH."""
     variance_shares: Array
     """The share of the variance of the predictions that each kernel explains: (r, c)."""
     held_out: HeldOut
@@ -132,37 +132,36 @@ def learn_weights(
     if loss is None:
         problems = FoldProblems(folds, feature_map, together=choices.shared)
     else:
-        spare = max_memory - matrix_bytes(feature_map.n_features, len(folds.parts))
+        spare = max_memory - matrix_bytes(sum(column_counts(feature_map, folds.n)), len(folds.parts))
         problems = RowProblems(folds, feature_map, loss, together=choices.shared, spare=spare)
     groups = Groups(problems.sizes or feature_map.sizes, shared=choices.shared)
     search = Search(folds, problems, groups, choices, callback)
     trials = list(search.trials())
     chosen = _choose(trials, one_standard_error=choices.one_standard_error)
-    path = search.final_path(chosen, trials)
-    coef, intercept, norms, gap = search.final_model(chosen, path)
+    final = search.final(chosen)
     search.tell_the_end()
     held_out = [
         (folds.parts[k], predict(feature_map, folds.parts[k].X, problems.expand(coef_k), intercept_k))
         for k, (coef_k, intercept_k) in zip(folds.validated, chosen.models, strict=True)
     ]
     return LearnedWeights(
-        coef=problems.expand(coef),
-        intercept=intercept,
-        norms=norms,
-        gap=gap,
+        coef=problems.expand(final.coef),
+        intercept=final.intercept,
+        norms=final.norms,
+        gap=final.gap,
         chosen=chosen,
         trials=trials,
-        path=None if path is None else _expanded(path, problems),
-        variance_shares=_variance_shares(problems.centred(None), coef, groups),
+        path=None if final.path is None else _expanded(final.path, problems),
+        variance_shares=_variance_shares(problems.centred(None), final.coef, groups),
         held_out=HeldOut(Rows.stack([rows for rows, _ in held_out]), np.concatenate([p for _, p in held_out])),
-        converged=path is None or bool(path.converged.all()),
-        n_iter=0 if path is None else path.n_iter,
+        converged=final.converged,
+        n_iter=final.n_iter,
     )
 
 
 def matrix_bytes(n_features: int, n_parts: int) -> float:
-    """What the matrices of all pairs of features take."""
-    return 8.0 * (2 * n_parts + MATRICES) * n_features**2
+    """What the matrices of all pairs of features take, or of coordinates in their place."""
+    return 8.0 * (4 * n_parts + MATRICES) * n_features**2
 
 
 def n_paths(choices: WeightChoices) -> int:
@@ -180,6 +179,19 @@ def _choose(trials: list[Trial], *, one_standard_error: bool) -> Trial:
     return min(close, key=lambda trial: (trial.n_in, trial.error))
 
 
+@dataclass(frozen=True)
+class Final:
+    """The choice on all rows: as in LearnedWeights, with coefficients of a problem."""
+
+    coef: Array
+    intercept: Array
+    norms: Array
+    gap: Array
+    path: GroupLassoPath | None
+    converged: bool
+    n_iter: int
+
+
 @dataclass
 class Search:
     """Ways to fit, compared on held-out rows."""
@@ -194,6 +206,8 @@ class Search:
     _started: float = field(default_factory=time.perf_counter)
     _last_ridges: tuple[Any, list[Ridges | None]] = (None, [])
     """The last set of kernels that was fitted again, and its regressions: one for all targets, or one for each."""
+    _tried: dict[float, Array] = field(default_factory=dict)
+    """Penalties that were tried, by share."""
     _paths: dict[tuple[float, bytes], GroupLassoPath] = field(default_factory=dict)
     """Paths of all rows."""
     _told: int = 0
@@ -223,25 +237,24 @@ class Search:
         """Every share of the ridge, penalties as far down as errors fall, fitted again or not."""
         for l1_ratio in sorted(self.choices.l1_ratios):
             tried = list(self._unrefitted(l1_ratio))
-            if None in self.choices.refits or l1_ratio == 0:
-                yield from tried
+            alphas = self._tried[l1_ratio] = np.array([trial.alpha for trial in tried])
+            whole = self._path(l1_ratio, alphas) if any(self.choices.refits) and l1_ratio > 0 else None
+            if None in self.choices.refits or whole is None or not whole.norms.any():
+                yield from tried  # also where no kernel is in at any penalty
             if l1_ratio == 0 and self.choices.alpha is None:
                 self._best_ridge = min(range(len(tried)), key=lambda i: tried[i].error)
-            if any(self.choices.refits) and l1_ratio > 0:
-                whole = self._path(l1_ratio, np.array([trial.alpha for trial in tried]))
-                for i in reversed(range(len(whole.alphas))):
-                    yield from self._refits(float(whole.alphas[i]), l1_ratio, whole.norms[i])
+            for alpha, norms in [] if whole is None else zip(alphas[::-1], whole.norms[::-1], strict=True):
+                yield from self._refits(float(alpha), l1_ratio, norms)
 
     def _unrefitted(self, l1_ratio: float) -> Iterator[Trial]:
         """Penalties from the largest down, until the error has not fallen for some of them."""
-        options = {"tol": max(self.choices.tol, ROUGH), "max_iter": self.choices.max_iter}
         alphas, penalties = self.alphas(l1_ratio), self.penalties(l1_ratio)
-        walks = [self.problems.walk(k, penalties, alphas, **options) for k in self.folds.validated]
+        walks = [self.problems.walk(k, penalties, alphas, **self._rough) for k in self.folds.validated]
         errors: list[float] = []
         for pieces in zip(*walks, strict=True):
             for i, alpha in enumerate(pieces[0].alphas):
                 models = [(piece.coef[i], piece.intercept[i]) for piece in pieces]
-                n_in = int(np.mean([np.count_nonzero(piece.norms[i]) for piece in pieces]))
+                n_in = float(np.mean([np.count_nonzero(piece.norms[i]) for piece in pieces]))
                 trial = self._trial(float(alpha), l1_ratio, models, n_in)
                 errors.append(trial.error)
                 yield trial
@@ -255,11 +268,21 @@ class Search:
         key = l1_ratio, alphas.tobytes()
         if key in self._paths:
             return self._paths[key]
-        options = {"tol": max(self.choices.tol, ROUGH), "max_iter": self.choices.max_iter}
-        self._paths[key] = join_pieces(list(self.problems.walk(None, self.penalties(l1_ratio), alphas, **options)))
+        self._paths[key] = join_pieces(list(self.problems.walk(None, self.penalties(l1_ratio), alphas, **self._rough)))
         self._told += 1
         self._tell(0.0)
         return self._paths[key]
+
+    @property
+    def _rough(self) -> dict[str, Any]:
+        """Options of paths that are compared."""
+        return {"tol": max(self.choices.tol, ROUGH), "max_iter": self.choices.max_iter}
+
+    def _exact(self, chosen: Trial, start: Array | None) -> GroupLassoPath:
+        """The chosen penalty on all rows, as exact as asked for."""
+        options = {"tol": self.choices.tol, "max_iter": self.choices.max_iter}
+        penalties = self.penalties(chosen.l1_ratio)
+        return next(self.problems.walk(None, penalties, np.array([chosen.alpha]), start=start, **options))
 
     def _tell(self, part: float) -> None:
         """Tell the callback what is done: paths, and a part of the next."""
@@ -277,7 +300,7 @@ class Search:
         alpha: float,
         l1_ratio: float,
         models: list[tuple[Array, Array]],
-        n_in: int,
+        n_in: float,
         refit: Refit | None = None,
         ridge: float | None = None,
     ) -> Trial:
@@ -323,28 +346,22 @@ class Search:
                 coef[:, target], intercept[target] = fitted[one][0][:, target], fitted[one][1][target]
         return coef, intercept
 
-    def final_path(self, chosen: Trial, trials: list[Trial]) -> GroupLassoPath | None:
-        """The path on all rows, the choice as exact as asked for; none where the choice is a plain ridge regression."""
+    def final(self, chosen: Trial) -> Final:
+        """The choice on all rows, with the path that leads to it; none where it is a plain ridge regression."""
         if chosen.l1_ratio == 0:
-            return None
-        tried = sorted({trial.alpha for trial in trials if trial.l1_ratio == chosen.l1_ratio}, reverse=True)
-        path = self._path(chosen.l1_ratio, np.array(tried))
-        i = tried.index(chosen.alpha)
-        options = {"tol": self.choices.tol, "max_iter": self.choices.max_iter, "start": path.coef[i]}
-        polished = next(self.problems.walk(None, self.penalties(chosen.l1_ratio), path.alphas[i : i + 1], **options))
-        cut = [path.part(slice(0, i)), polished, path.part(slice(i + 1, None))]
-        return join_pieces([piece for piece in cut if len(piece.alphas)])
-
-    def final_model(self, chosen: Trial, path: GroupLassoPath | None) -> tuple[Array, Array, Array, Array]:
-        """Coefficients, intercept, lengths of the kernels and gaps of the choice, on all rows."""
-        if path is None:
-            one = self._path(0.0, np.array([chosen.alpha]))
-            return one.coef[0], one.intercept[0], one.norms[0], one.gap[0]
+            one = self._exact(chosen, None)
+            return Final(
+                one.coef[0], one.intercept[0], one.norms[0], one.gap[0], None, bool(one.converged.all()), one.n_iter
+            )
+        path = self._path(chosen.l1_ratio, self._tried[chosen.l1_ratio])
         i = path.alphas.tolist().index(chosen.alpha)
-        norms, gap = path.norms[i], path.gap[i]
-        if chosen.refit is None or chosen.ridge is None:
-            return path.coef[i], path.intercept[i], norms, gap
-        return *self._ridge(None, norms, chosen.refit, chosen.ridge), norms, gap
+        one = self._exact(chosen, path.coef[i])
+        pieces = [path.part(slice(0, i)), one, path.part(slice(i + 1, None))]
+        path = replace(join_pieces([piece for piece in pieces if len(piece.alphas)]), n_iter=path.n_iter + one.n_iter)
+        coef, intercept = one.coef[0], one.intercept[0]
+        if chosen.refit is not None and chosen.ridge is not None:
+            coef, intercept = self._ridge(None, one.norms[0], chosen.refit, chosen.ridge)
+        return Final(coef, intercept, one.norms[0], one.gap[0], path, bool(one.converged.all()), path.n_iter)
 
 
 def _downhill(trial: Callable[[float], Trial], start: int, enough: float) -> dict[int, Trial]:

@@ -14,8 +14,7 @@ WIDTH = 20
 class ProgressLine:
     """A callback that rewrites one line of a terminal, or prints a line for each stage where there is none.
 
-    A record has a number ``stage`` that :meth:`stage_of` finds, and :meth:`text` says the rest. ``then`` is a callback that
-    gets the records too.
+    :meth:`stage_of` says how far a record is, :meth:`text` the rest. ``then`` is a callback that gets the records too.
     """
 
     def __init__(

@@ -3,8 +3,9 @@
 The page is a list of sections, made in this order:
 
 1. learning (demo_learning.py): a regression, a classification, and three columns that count among twenty;
-2. kernels (demo_kernels.py): each kernel exact and through features, with the error and the time of both;
-3. cost (demo_kernels.py): time against the number of rows.
+2. many kernels (demo_many.py): views of images and of noise, of which group lasso keeps those that count;
+3. kernels (demo_kernels.py): each kernel exact and through features, with the error and the time of both;
+4. cost (demo_kernels.py): time against the number of rows.
 
 Pictures are drawn by demo_figures.py. Data comes with scikit-learn, or is made here. A new section is a new function in
 SECTIONS. Run it with ``make demo``, or ``python examples/demo.py --output somewhere/index.html``.
@@ -22,11 +23,12 @@ import numpy as np
 import sklearn
 from demo_kernels import cost, kernels
 from demo_learning import learning
+from demo_many import many_kernels
 
 import bochner
 from bochner.report import Page, Section, write
 
-SECTIONS: list[Callable[[], Iterator[Section]]] = [learning, kernels, cost]
+SECTIONS: list[Callable[[], Iterator[Section]]] = [learning, many_kernels, kernels, cost]
 """The page, from top to bottom."""
 
 

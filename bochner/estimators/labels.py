@@ -88,10 +88,12 @@ class ScoreClassifier(ClassifierMixin):
         """The number of each label's class: (n,)."""
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):
+            advice = (
+                ", or name all classes in a first partial_fit(X, y, classes=...)." if hasattr(self, "partial_fit") else "."
+            )
             raise ValueError(
                 f"y has labels that the model does not know, such as {unknown[:1].tolist()[0]!r}: it knows "
-                f"{', '.join(map(repr, self.classes_[:10].tolist()))}. Leave those rows out, or name all classes in a first "
-                "partial_fit(X, y, classes=...)."
+                f"{', '.join(map(repr, self.classes_[:10].tolist()))}. Leave those rows out{advice}"
             )
         return np.searchsorted(self.classes_, y)
 

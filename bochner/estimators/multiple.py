@@ -63,7 +63,8 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
     standardize, sampling, random_state
         As in :class:`bochner.KernelRegressor`.
     tol, max_iter : float, int
-        The duality gap to reach, as a part of the objective, and most rounds of the solver.
+        The duality gap of the model that is kept, as a part of its objective (a thousandth is enough where penalties are
+        compared), and most rounds of the solver.
     max_memory : float, default=8e9
         Bytes for matrices of all pairs of features: fit refuses more features than that, and keeps those of all rows, if
         the loss needs them, where there is room.
@@ -74,7 +75,8 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
     ----------
     kernel_names_ : array of shape (n_kernels,)
     kernel_weights_ : array of shape (n_kernels, 1) or (n_kernels, n_targets)
-        d_t = |w_t| / 2^(1/2) of the group lasso; zero for kernels that are out.
+        d_t = |w_t| / 2^(1/2) of the group lasso; zero for kernels that are out. In units of the target, or of standardised
+        targets where several share their weights.
     explained_variance_ : array of shape (n_kernels, n_targets)
         The share of the variance of the predictions that comes from each kernel; shares sum to one.
     alpha_, l1_ratio_, refit_, refit_alpha_
@@ -82,7 +84,8 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
     duality_gap_ : array
         How far the group lasso is from its minimum at most.
     path_ : GroupLassoPath or None
-        All penalties on all rows; None where plain averaging won.
+        The penalties that were tried, on all rows, in units of standardised targets: the chosen one to ``tol``, the others
+        roughly. None where plain averaging won.
     trials_ : list of dict
         The held-out error of everything that was tried.
 
@@ -153,6 +156,7 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         weights = check_weights(sample_weight, parts[0])
         targets, self._one_target = check_targets(self, parts[0], y)
         self._learn(parts, y, targets, weights)
+        self._warn_if_rough()
         return self
 
     def predict(self, X: Any) -> Array:
@@ -195,6 +199,7 @@ class MultipleKernelClassifier(ScoreClassifier, MultipleKernelMachine):
     ----------
     classes_ : array of shape (n_classes,)
     kernel_weights_ : array of shape (n_kernels, 1) or (n_kernels, n_classes), one column for two classes
+        (the multinomial loss has two)
     kernel_names_, explained_variance_, alpha_, l1_ratio_, refit_, refit_alpha_, duality_gap_, path_, trials_
         As in :class:`bochner.MultipleKernelRegressor`.
 
@@ -265,10 +270,11 @@ class MultipleKernelClassifier(ScoreClassifier, MultipleKernelMachine):
         self._class_weights = self._weights_of_classes(labels, weights)
         learned = self._learn(parts, y, self._indicators(labels), weights * self._class_weights[labels])
         held_out = learned.held_out
-        chosen = self._columns_of(held_out.rows.targets).argmax(axis=1)
+        classes = self._columns_of(held_out.rows.targets).argmax(axis=1)
         self.calibration_ = SoftmaxCalibration.fit(
-            self._columns_of(held_out.predictions.astype(np.float64)), chosen, held_out.rows.weights
+            self._columns_of(held_out.predictions.astype(np.float64)), classes, held_out.rows.weights
         )
+        self._warn_if_rough()
         return self
 
     def _scores(self, X: Any) -> Array:

@@ -6,6 +6,7 @@ import numbers
 import reprlib
 import warnings
 from contextlib import closing, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,9 @@ from bochner.estimators.folds import cut_rows, hold_out, is_splitter, is_validat
 from bochner.estimators.labels import ScoreClassifier
 from bochner.estimators.regressors import KernelRegressor
 from bochner.estimators.validation import as_generator, check_option, check_weights
-from bochner.estimators.views import is_views, resolve
+from bochner.estimators.views import is_named, is_views, resolve
 from bochner.features import FeatureChoices, StackedMap, build_map
+from bochner.fold_problems import column_counts
 from bochner.folds import Folds, Rows
 from bochner.kernels import KERNELS, Kernel, get_kernel
 from bochner.kernels.bandwidth import median_scale
@@ -78,11 +80,11 @@ class MultipleKernelMachine(BaseEstimator):
         self._standardisers = [self._standardiser(part, kernel, weights) for part, kernel in self._with_kernels(parts)]
         self._target_standardiser = self._standardise_targets(targets[used], weights)
         stacked = self._stacked(parts)
-        kernels = self._scaled(parts, y, used, rng)
+        kernels = self._scaled(parts, y, used, weights, rng)
         self.feature_map_ = self._build(kernels, rng)
         rows = Rows(stacked, self._target_standardiser(targets[used]), weights)
         folds, choices = self._folds(rows, rng, y, used, unit), self._choices(len(kernels))
-        self._check_memory(len(folds.parts))
+        self._check_memory(folds)
         with closing(PathLine(n_paths(choices))) if self.verbose else nullcontext() as callback:
             learned = learn_weights(
                 folds, self.feature_map_, choices, loss=self._loss(), max_memory=self.max_memory, callback=callback
@@ -107,23 +109,23 @@ class MultipleKernelMachine(BaseEstimator):
         return Standardiser.identity(part.shape[1]) if as_they_are else Standardiser.of(part, weights)
 
     def _stacked(self, parts: list[Array]) -> Array:
-        """The standardised rows of all kernels side by side."""
+        """The standardised rows of all kernels side by side, in float64: small penalties need exact moments."""
         rows = [standardiser(part) for standardiser, part in zip(self._standardisers, parts, strict=True)]
         if all(sparse.issparse(part) for part in rows):
-            return sparse.hstack(rows, format="csr")
-        dtype = np.result_type(*(part.dtype for part in rows))
-        return np.concatenate([dense(part) for part in rows], axis=1).astype(dtype, copy=False)
+            return sparse.hstack(rows, format="csr").astype(np.float64)
+        return np.concatenate([dense(part) for part in rows], axis=1).astype(np.float64, copy=False)
 
-    def _scaled(self, parts: list[Array], y: Any, used: Array, rng: np.random.Generator) -> list[Kernel]:
+    def _scaled(self, parts: list[Array], y: Any, used: Array, weights: Array, rng: np.random.Generator) -> list[Kernel]:
         """The kernels of standardised rows, each with its scale."""
         factors = self._factors or [1.0] * len(parts)
         kernels = []
         for number, (part, given) in enumerate(zip(parts, self._views.parts, strict=True)):
             standardiser, kernel = self._standardisers[number], given.kernel
             if given.given or self.scale == "given":
-                kernels.append(kernel.replace(scale=kernel.scales(part.shape[1]) * standardiser.spread))
+                scale = factors[number] * kernel.scales(part.shape[1])
+                kernels.append(kernel.replace(scale=scale * standardiser.spread))
             elif self.scale == "learned":
-                kernels.append(self._learned_kernel(kernel, part, np.asarray(y)[used], standardiser, rng))
+                kernels.append(self._learned_kernel(kernel, Rows(part, np.asarray(y)[used], weights), standardiser, rng))
             elif kernel.has_bandwidth:
                 sample = dense(standardiser(part[rng.permutation(part.shape[0])[:SAMPLE_ROWS]])).astype(np.float64)
                 kernels.append(kernel.replace(scale=factors[number] * median_scale(kernel, sample)))
@@ -131,14 +133,12 @@ class MultipleKernelMachine(BaseEstimator):
                 kernels.append(kernel)
         return kernels
 
-    def _learned_kernel(
-        self, kernel: Kernel, part: Array, y: Array, standardiser: Standardiser, rng: np.random.Generator
-    ) -> Kernel:
-        """A kernel learned on its own columns by single-kernel learning."""
+    def _learned_kernel(self, kernel: Kernel, rows: Rows, standardiser: Standardiser, rng: np.random.Generator) -> Kernel:
+        """A kernel learned on its own columns, those of ``rows``, by single-kernel learning."""
         kind = KernelClassifier if isinstance(self, ScoreClassifier) else KernelRegressor
         family = "auto" if isinstance(self.kernels, str) and self.kernels == "auto" else _name_of(kernel)
         model = kind(family, n_features=self.n_features, standardize=self.standardize, random_state=int(rng.integers(2**31)))
-        learned = model.fit(part, y).kernel_
+        learned = model.fit(rows.X, rows.targets, sample_weight=rows.weights).kernel_
         return learned.replace(scale=np.asarray(learned.scale) * standardiser.spread)
 
     def _build(self, kernels: list[Kernel], rng: np.random.Generator) -> StackedMap:
@@ -154,29 +154,30 @@ class MultipleKernelMachine(BaseEstimator):
     def _folds(self, rows: Rows, rng: np.random.Generator, y: Any, used: Array, unit: float) -> Folds:
         """Rows in the parts that ``validation`` asks for; weights of a set of the user's own are divided by ``unit``."""
         if is_validation_set(self.validation) or _is_set_of_views(self.validation):
-            held, weights = self._validation_rows(*self.validation)
-            return hold_out(rows, rng, Rows(held.X, held.targets, weights / unit).in_form_of(rows).take(weights > 0))
+            held = self._validation_rows(*self.validation)
+            held = replace(held, weights=held.weights / unit).in_form_of(rows)
+            return hold_out(rows, rng, held.take(held.weights > 0))
         if is_splitter(self.validation):
             return split_rows(rows, rng, self.validation, np.zeros(len(used)), y, used)
         return cut_rows(rows, rng, "auto", self.validation)
 
-    def _validation_rows(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[Rows, Array]:
-        """The user's own validation rows, standardised like those of fit, and their weights (n,)."""
+    def _validation_rows(self, X: Any, y: Any, sample_weight: Any = None) -> Rows:
+        """The user's own validation rows, standardised like those of fit."""
         try:
             parts = [_on_host(part) for part in self._views.take(self, X)]
             weights = check_weights(sample_weight, parts[0])
             targets, factors = self._targets_of(parts[0], y)
         except ValueError as error:
             raise ValueError(f"The validation set is not like the rows of fit: {error}") from error
-        return Rows(self._stacked(parts), self._target_standardiser(targets), weights), weights * factors
+        return Rows(self._stacked(parts), self._target_standardiser(targets), weights * factors)
 
     def _targets_of(self, X: Array, y: Any) -> tuple[Array, Array]:
         """Targets (n, c) of y as in fit, and what multiplies the weights of rows (n,)."""
         raise NotImplementedError
 
-    def _check_memory(self, n_parts: int) -> None:
+    def _check_memory(self, folds: Folds) -> None:
         """Refuse more features than matrices of all their pairs have room for, and say with which kernel it happens."""
-        totals = np.cumsum(self.feature_map_.sizes)
+        totals, n_parts = np.cumsum(column_counts(self.feature_map_, folds.n)), len(folds.parts)
         over = np.flatnonzero([matrix_bytes(int(total), n_parts) > self.max_memory for total in totals])
         if len(over):
             most = int((self.max_memory / matrix_bytes(1, n_parts)) ** 0.5) // len(totals)
@@ -264,10 +265,13 @@ class MultipleKernelMachine(BaseEstimator):
         self.explained_variance_ = learned.variance_shares
         self.n_iter_ = max(learned.n_iter, 1)
         self.converged_ = learned.converged
-        if not learned.converged:
+
+    def _warn_if_rough(self) -> None:
+        """Warn where the solver did not come as far as asked for; the last thing that a fit does."""
+        if not self.converged_:
             warnings.warn(
                 f"The group lasso did not reach tol={self.tol:g} in max_iter={self.max_iter} rounds: its duality gap is "
-                f"up to {np.max(learned.gap):.3g}. Raise max_iter or tol.",
+                f"up to {np.max(self.duality_gap_):.3g}. Raise max_iter or tol.",
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -288,8 +292,7 @@ class MultipleKernelMachine(BaseEstimator):
                 continue
             if not (isinstance(value, numbers.Real) and 0 < float(value) <= high and float(value) < np.inf):
                 raise ValueError(f"{name} must be a positive number{' up to 1' if high == 1 else ''}, got {value!r}.")
-        ratios: list[Any] = [] if isinstance(self.l1_ratio, str) else list(np.atleast_1d(self.l1_ratio))
-        if (isinstance(self.l1_ratio, str) and self.l1_ratio != "auto") or not all(0 <= float(r) <= 1 for r in ratios):
+        if not (self.l1_ratio == "auto" if isinstance(self.l1_ratio, str) else _are_shares(self.l1_ratio)):
             raise ValueError(f"l1_ratio must be 'auto', or one number or several from 0 to 1, got {self.l1_ratio!r}.")
         for name in ("n_alphas", "max_iter"):
             value = getattr(self, name)
@@ -333,7 +336,7 @@ def _dictionary(X: Any, *, learned: bool) -> tuple[list[tuple[str, str, Any]], l
     factors: list[float] = []
     wholes: list[tuple[str, Any]] = [("", slice(None))]
     if is_views(X):
-        wholes = [(f"{label}, ", label) for label in (X if isinstance(X, dict) else range(len(X)))]
+        wholes = [(f"{label}, ", label) for label in (X if is_named(X) else range(len(X)))]
     if learned:
         return [(prefix.removesuffix(", ") or "all", "gaussian", where) for prefix, where in wholes], []
     for prefix, where in wholes:
@@ -348,6 +351,12 @@ def _dictionary(X: Any, *, learned: bool) -> tuple[list[tuple[str, str, Any]], l
         kernels += [(f"column {name}", "gaussian", [i]) for i, name in enumerate(names)]
         factors += [1.0] * n_columns
     return kernels, factors
+
+
+def _are_shares(given: Any) -> bool:
+    """Whether this is a number from 0 to 1, or several."""
+    values = list(given) if isinstance(given, list | tuple | np.ndarray) else [given]
+    return bool(values) and all(isinstance(value, numbers.Real) and 0 <= float(value) <= 1 for value in values)
 
 
 def _is_set_of_views(validation: Any) -> bool:

@@ -91,7 +91,7 @@ def walk_path(
 
     ``start`` are coefficients (D, c) to start from, else zero.
     """
-    solver = GroupLasso(problem.matrix, penalties.groups, single=isinstance(problem, LeastSquares))
+    solver = GroupLasso(problem.matrix, penalties.groups, single=problem.single)
     start = problem.zero() if start is None else start.reshape(problem.zero().shape)
     n_columns, width, n_outputs = start.shape
     chunk = int(np.clip(SIDE_BY_SIDE // (width * n_outputs), 1, MOST_PENALTIES))

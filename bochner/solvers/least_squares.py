@@ -31,6 +31,8 @@ class LeastSquares:
     square: Array
     """s, twice the mean square of the centred targets of each problem: (B,)."""
 
+    single = True
+
     @classmethod
     def of(cls, centred: CentredMoments, *, together: bool) -> LeastSquares:
         """One problem of all targets ``together``, or one of each target."""

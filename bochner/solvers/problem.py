@@ -64,6 +64,10 @@ class Problem(Protocol):
     def matrix(self) -> Array:
         """Second derivatives (D, D) up to a factor for each problem, exactly or roughly."""
 
+    @property
+    def single(self) -> bool:
+        """Whether Newton systems may be solved in single precision: it pays where products with ``matrix`` are the work."""
+
     def take(self, problems: Array) -> Self:
         """Some of the problems."""
 

@@ -68,6 +68,7 @@ class RowLoss:
     """(n, B, c)."""
     share: Array
     """w_i / W: (n, 1, 1)."""
+    single = False
 
     @classmethod
     def of(

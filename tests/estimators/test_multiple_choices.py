@@ -48,7 +48,7 @@ def test_a_fit_in_little_memory_is_the_same():
 def test_more_kernels_than_memory_name_the_kernel():
     X, y = table(100)
     with pytest.raises(ValueError, match=r"no room from kernel 'b' on. Use at most n_features=\d+ for each kernel"):
-        MultipleKernelRegressor(KERNELS, **QUICK, max_memory=5e4).fit(X, y)
+        MultipleKernelRegressor(KERNELS, **QUICK, max_memory=1e5).fit(X, y)
 
 
 @pytest.mark.parametrize("views", [False, True])
@@ -127,7 +127,7 @@ def test_progress_is_told(capsys):
 def test_coordinates_of_few_rows_stand_for_many_features(loss, monkeypatch):
     X, _ = table(60)
     y = labels(X)
-    options = {**QUICK, "n_features": 100, "loss": loss, "tol": 1e-8}
+    options = {**QUICK, "n_features": 100, "loss": loss, "l1_ratio": 1.0, "tol": 1e-8}
     few = MultipleKernelClassifier(KERNELS, **options).fit(X, y)
     monkeypatch.setattr("bochner.fold_problems.few_rows", lambda *_: False)
     many = MultipleKernelClassifier(KERNELS, **options).fit(X, y)
@@ -138,6 +138,81 @@ def test_coordinates_of_few_rows_stand_for_many_features(loss, monkeypatch):
     np.testing.assert_allclose(few.decision_function(X), many.decision_function(X), atol=1e-5)
     np.testing.assert_allclose(few.kernel_weights_, many.kernel_weights_, atol=1e-5)
     np.testing.assert_allclose(few.explained_variance_, many.explained_variance_, atol=1e-5)
-    if few.path_ is not None:
-        assert few.path_.coef.shape == many.path_.coef.shape
-        np.testing.assert_allclose(few.path_.value, many.path_.value, rtol=2 * ROUGH)
+    assert few.path_.coef.shape == many.path_.coef.shape
+    np.testing.assert_allclose(few.path_.value, many.path_.value, rtol=2 * ROUGH)
+
+
+@pytest.mark.parametrize("refit", ["ridge", "weighted"])
+def test_a_refit_of_no_kernel_is_a_constant(refit):
+    X, y = table(60)
+    model = MultipleKernelRegressor(KERNELS, **QUICK, refit=refit, alpha=1e3).fit(X, y)
+    assert not model.kernel_weights_.any()
+    np.testing.assert_allclose(model.predict(X), y.mean())
+    flat = MultipleKernelRegressor(KERNELS, **QUICK, refit=refit, l1_ratio=1.0).fit(X, np.full(60, 2.0))
+    np.testing.assert_allclose(flat.predict(X), 2.0)
+
+
+@pytest.mark.parametrize("refit", [None, "ridge", "weighted", "auto"])
+def test_the_path_has_all_penalties_that_were_tried(refit):
+    X, y = table(100)
+    options = {**QUICK, "n_alphas": 6, "smallest": 0.1, "l1_ratio": 1.0}
+    model = MultipleKernelRegressor(KERNELS, **options, refit=refit).fit(X, y)
+    assert len(model.path_.alphas) == 6
+    assert model.alpha_ in model.path_.alphas
+
+
+@pytest.mark.parametrize("loss", ["logistic", "multinomial"])
+def test_the_plain_average_is_as_exact_as_asked_for(loss):
+    X, _ = table(100)
+    options = {**QUICK, "loss": loss, "l1_ratio": 0.0, "alpha": 1e-3, "tol": 1e-9}
+    model = MultipleKernelClassifier(KERNELS, **options).fit(X, labels(X))
+    assert model.converged_
+    assert np.all(model.duality_gap_ <= 1e-9 * model.validation_error_ * 10)
+
+
+def test_float32_rows_give_what_float64_rows_give():
+    X, y = table(400)
+    options = {**QUICK, "smallest": 1e-6}
+    double = MultipleKernelRegressor(KERNELS, **options).fit(X.astype(np.float32).astype(np.float64), y)
+    single = MultipleKernelRegressor(KERNELS, **options).fit(X.astype(np.float32), y)
+    np.testing.assert_allclose(single.predict(X), double.predict(X), atol=1e-3)
+    assert all(trial["error"] > 0 for trial in single.trials_)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "multinomial"])
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_losses_classes_and_weights_go_together(loss, shared, n_classes):
+    X, _ = table(150)
+    y = labels(X) if n_classes == 3 else np.where(X[:, 0] * X[:, 1] > 0, "same", "other")
+    held = (X[100:], y[100:], np.linspace(1, 2, 50))
+    options = {**QUICK, "loss": loss, "shared_weights": shared, "class_weight": "balanced", "validation": held}
+    model = MultipleKernelClassifier(KERNELS, **options).fit(X[:100], y[:100], np.linspace(2, 1, 100))
+    columns = 1 if shared else {"multinomial": n_classes}.get(loss, 1 if n_classes == 2 else n_classes)
+    assert model.kernel_weights_.shape == (3, columns)
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+    with pytest.raises(ValueError, match=r"Leave those rows out[.]"):
+        MultipleKernelClassifier(KERNELS, **{**options, "validation": (X, np.full(150, "else"))}).fit(X, y)
+
+
+def test_weights_count_where_scales_are_learned():
+    X, y = table(120)
+    weights = np.where(X[:, 0] > 0, 1.0, 1e-3)
+    options = {**QUICK, "scale": "learned"}
+    with_weights = MultipleKernelRegressor(KERNELS[:1], **options).fit(X, y, weights)
+    without = MultipleKernelRegressor(KERNELS[:1], **options).fit(X, y)
+    assert not np.allclose(with_weights.kernels_[0].scale, without.kernels_[0].scale)
+
+
+def test_given_scales_of_the_dictionary_differ():
+    X, y = table(60)
+    model = MultipleKernelRegressor(scale="given", **QUICK).fit(X, y)
+    scales = [float(np.max(kernel.scale * X.std(axis=0))) for kernel in model.kernels_[:3]]
+    np.testing.assert_allclose(scales, scales[1] * np.array([0.5, 1.0, 2.0]))
+
+
+@pytest.mark.parametrize("l1_ratio", [[], None, ["a"], 1.5])
+def test_shares_that_are_none_are_told(l1_ratio):
+    X, y = table(40)
+    with pytest.raises(ValueError, match="l1_ratio must be 'auto'"):
+        MultipleKernelRegressor(KERNELS, **QUICK, l1_ratio=l1_ratio).fit(X, y)
