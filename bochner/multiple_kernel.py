@@ -214,8 +214,8 @@ class Search:
     """Paths that are done."""
     _least: float | None = None
     """The least held-out error so far."""
-    _best_ridge: int = len(RIDGE_ALPHAS) // 2
-    """Which of RIDGE_ALPHAS was best last."""
+    _best_ridge: int | None = None
+    """Which of RIDGE_ALPHAS was best last; None: not known yet."""
 
     def penalties(self, l1_ratio: float) -> ElasticGroups:
         """What a path penalises by."""
@@ -324,7 +324,9 @@ class Search:
                 models = [self._ridge(k, norms, refit, ridge) for k in self.folds.validated]
                 return self._trial(alpha, l1_ratio, models, int(np.count_nonzero(norms)), refit, ridge)
 
-            tried = _downhill(trial, self._best_ridge, enough=HOPELESS * (self._least or np.inf))
+            known = self._best_ridge is not None
+            start = len(RIDGE_ALPHAS) // 2 if self._best_ridge is None else self._best_ridge
+            tried = _downhill(trial, start, enough=HOPELESS * (self._least or np.inf) if known else np.inf)
             self._best_ridge = min(tried, key=lambda i: tried[i].error)
             yield from tried.values()
 

@@ -65,3 +65,10 @@ def few_ticks(low: float, high: float) -> Array:
 def rms_error(exact: Array, approximate: Array) -> float:
     """Root of the mean squared difference of two arrays of the same shape."""
     return float(np.sqrt(np.mean((fetch64(approximate) - fetch64(exact)) ** 2)))
+
+
+def colours() -> int:
+    """How many colours lines have before they repeat."""
+    import matplotlib as mpl
+
+    return len(mpl.rcParams["axes.prop_cycle"])

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bochner.plots.axes import Axes, given_or_new, ink
+from bochner.plots.axes import Axes, colours, given_or_new, ink
 from bochner.plots.learned import require
 
 KNOWN = "MultipleKernelRegressor or MultipleKernelClassifier"
@@ -65,10 +65,11 @@ def plot_path(model: Any, ax: Axes | None = None, target: int = 0) -> Axes:
     if not 0 <= target < path.norms.shape[2]:
         raise ValueError(f"target must be from 0 to {path.norms.shape[2] - 1}, got {target!r}.")
     ax = given_or_new(ax)
+    n_colours = colours()
     order = np.argsort(-path.norms[:, :, target].max(axis=0), kind="stable")
     for place, t in enumerate(order):
         label = str(model.kernel_names_[t]) if place < MOST_LABELS else None
-        style = {"color": f"C{place % 10}", "linestyle": ("-", "--", "-.")[place // 10 % 3]}
+        style = {"color": f"C{place % n_colours}", "linestyle": ("-", "--", "-.", ":")[place // n_colours % 4]}
         ax.plot(path.alphas, path.norms[:, t, target] / np.sqrt(2), label=label, **style)
     ax.axvline(model.alpha_, color=ink(), linestyle=":", linewidth=1)
     ax.set_xscale("log")

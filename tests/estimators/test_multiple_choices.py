@@ -216,3 +216,14 @@ def test_shares_that_are_none_are_told(l1_ratio):
     X, y = table(40)
     with pytest.raises(ValueError, match="l1_ratio must be 'auto'"):
         MultipleKernelRegressor(KERNELS, **QUICK, l1_ratio=l1_ratio).fit(X, y)
+
+
+def test_refits_find_their_penalty_where_nobody_has_averaged():
+    X, y = table(300)
+    shares = {"with": [0.0, 1.0], "without": 1.0}
+    models = {name: MultipleKernelRegressor(KERNELS, **QUICK, l1_ratio=share).fit(X, y) for name, share in shares.items()}
+    refits = {
+        name: min(trial["error"] for trial in model.trials_ if trial["refit"] == "weighted")
+        for name, model in models.items()
+    }
+    assert refits["without"] == pytest.approx(refits["with"])
