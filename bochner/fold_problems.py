@@ -7,7 +7,7 @@ kept, where they fit the memory, and else over features that every pass makes an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
@@ -15,14 +15,15 @@ from typing import Any, cast
 import numpy as np
 
 from bochner.arrays import Array, dense
-from bochner.engines import FeaturePasses, forward, moments
+from bochner.engines import forward, moments
+from bochner.engines.products import TableFeatures, TablePasses
 from bochner.features import StackedMap
 from bochner.folds import Folds
 from bochner.losses import Loss
 from bochner.solvers.group_path import ElasticGroups, GroupLassoPath, Repeatable, walk_path, with_intercept
 from bochner.solvers.least_squares import LeastSquares
 from bochner.solvers.normal_equations import CentredMoments
-from bochner.solvers.row_loss import ArrayPasses, Passes, RowLoss
+from bochner.solvers.row_loss import RowLoss
 from bochner.span import Span, StackedSpan, few_rows
 from bochner.statistics import Moments
 
@@ -133,19 +134,19 @@ class RowProblems(FoldProblems):
     def __init__(self, folds: Folds, feature_map: StackedMap, loss: Loss, *, together: bool, spare: float) -> None:
         super().__init__(folds, feature_map, together=together)
         self.loss = loss
-        self.passes: list[Passes]
+        kept: Sequence[Array | None] = [None] * len(folds.parts)
         if self.rows is not None:
-            self.passes = [ArrayPasses(some) for some in self.split(self.rows)]
+            kept = self.split(self.rows)
         elif 8.0 * folds.n * feature_map.n_features <= spare:
-            self.passes = [ArrayPasses(_features(feature_map, part.X)) for part in folds.parts]
-        else:
-            self.passes = [FeaturePasses(feature_map, part.X) for part in folds.parts]
+            kept = [_features(feature_map, part.X) for part in folds.parts]
+        pairs = zip(folds.parts, kept, strict=True)
+        self.tables = [TableFeatures(feature_map, part.X, some) for part, some in pairs]
 
     def problem(self, without: int | None) -> RowLoss:
         some = [k for k in self.moments.fitted if k != without]
         rows = [self.folds.parts[k] for k in some]
         targets, weights = (np.concatenate([getattr(part, name) for part in rows]) for name in ("targets", "weights"))
-        passes = PassesInTurn(tuple(self.passes[k] for k in some), tuple(part.n for part in rows))
+        passes = TablePasses([self.tables[k] for k in some])
         return RowLoss.of(passes, self.loss, targets, weights, self.centred(without), together=self.together)
 
     def walk(self, without: int | None, penalties: ElasticGroups, alphas: Array, **options: Any) -> Iterator[GroupLassoPath]:
@@ -153,7 +154,7 @@ class RowProblems(FoldProblems):
 
     def error(self, part: int, coef: Array, intercept: Array) -> float:
         rows = self.folds.parts[part]
-        losses = self.loss.values(self.passes[part].there(coef) + intercept, rows.targets)
+        losses = self.loss.values(TablePasses([self.tables[part]]).there(coef) + intercept, rows.targets)
         return float(rows.weights @ losses) / float(rows.weights.sum())
 
 
@@ -181,27 +182,6 @@ class Ridges:
         coef = np.zeros(self._whole.total.cross.shape)
         coef[self._used] = self._root * (solution.coef if self._span is None else self._span.expand(solution.coef))
         return coef, solution.intercept
-
-
-@dataclass(frozen=True)
-class PassesInTurn:
-    """Passes over several parts of the rows, one after the other."""
-
-    parts: tuple[Passes, ...]
-    sizes: tuple[int, ...]
-
-    def there(self, coef: Array) -> Array:
-        """Phi coef for coef (D, k): (n, k)."""
-        return np.concatenate([part.there(coef) for part in self.parts])
-
-    def back(self, values: Array) -> Array:
-        """Phi' values for values (n, k): (D, k)."""
-        pieces = np.split(values, np.cumsum(self.sizes)[:-1])
-        return np.sum([part.back(piece) for part, piece in zip(self.parts, pieces, strict=True)], axis=0)
-
-    def columns(self, used: Array) -> PassesInTurn:
-        """The same for some of the columns, a mask (D,)."""
-        return PassesInTurn(tuple(part.columns(used) for part in self.parts), self.sizes)
 
 
 def column_counts(feature_map: StackedMap, n_rows: int) -> list[int]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import numpy as np
 
 from bochner.arrays import Array, dense, fetch64
 from bochner.engines.passes import MOMENT_BLOCK_BYTES, forward, sum_in_order
 from bochner.engines.threads import map_blocks, row_blocks
-from bochner.features import FeatureMap
+from bochner.features import FeatureMap, StackedMap
 from bochner.statistics import Moments
 
 PRODUCT_BLOCK_BYTES = 2**21
@@ -33,6 +34,13 @@ class TableFeatures:
     def many(self, rows: slice) -> Array:
         """The same on all threads."""
         return forward(self._map, self._X[rows]) if self._kept is None else self._kept[rows]
+
+    def columns(self, used: Array) -> TableFeatures:
+        """The features of some maps of a StackedMap, a mask (d,) of their columns: those of the others are not made."""
+        if self._kept is not None:
+            return self if used.all() else TableFeatures(self._map, self._X, self._kept[:, used])
+        stacked = cast(StackedMap, self._map)
+        return TableFeatures(stacked.take(used[[some.start for some in stacked.features]]), self._X)
 
 
 class Products:
@@ -65,6 +73,29 @@ class Products:
             parts = [Moments.of(features, np.empty((len(features), 0)), column) for column in weights[block].T]
             sums = [one + two for one, two in zip(sums, parts, strict=True)] if sums else parts
         return sums
+
+
+class TablePasses:
+    """Passes over the features Phi (n, d) of several tables, one under the other, there or back."""
+
+    def __init__(self, tables: Sequence[TableFeatures]) -> None:
+        self._tables = tables
+        self._cuts = _cut(tables, MOMENT_BLOCK_BYTES, at_least=512)
+
+    def there(self, coef: Array) -> Array:
+        """Phi coef for coef (d, k): (n, k)."""
+        return np.concatenate([fetch64(dense(table.many(rows))) @ coef for _, table, rows in self._cuts])
+
+    def back(self, values: Array) -> Array:
+        """Phi' values for values (n, k): (d, k)."""
+        total = np.zeros((self._tables[0].n_features, values.shape[1]))
+        for block, table, rows in self._cuts:
+            total += fetch64(dense(table.many(rows))).T @ values[block]
+        return total
+
+    def columns(self, used: Array) -> TablePasses:
+        """The same for some of the features, a mask (d,)."""
+        return TablePasses([table.columns(used) for table in self._tables])
 
 
 def _cut(tables: Sequence[TableFeatures], block_bytes: int, *, at_least: int) -> list[tuple[slice, TableFeatures, slice]]:

@@ -5,8 +5,8 @@ import pytest
 from sklearn.model_selection import PredefinedSplit
 
 from bochner import MultipleKernelClassifier, MultipleKernelRegressor
-from bochner.engines import FeaturePasses, forward
-from bochner.fold_problems import PassesInTurn
+from bochner.engines import forward
+from bochner.engines.products import TableFeatures, TablePasses
 from bochner.multiple_kernel import ROUGH
 from bochner.solvers.row_loss import ArrayPasses
 from tests.estimators.test_multiple import KERNELS, QUICK, table
@@ -23,9 +23,9 @@ def test_features_made_anew_are_those_that_are_kept():
     X, y = table(300)
     model = MultipleKernelRegressor(KERNELS, **QUICK).fit(X, y)
     rows = model._stacked(model._views.take(model, X))
-    kept, anew = ArrayPasses(forward(model.feature_map_, rows)), FeaturePasses(model.feature_map_, rows)
-    parts = (rows[:100], rows[100:])
-    turns = PassesInTurn(tuple(FeaturePasses(model.feature_map_, part) for part in parts), (100, 200))
+    kept = ArrayPasses(forward(model.feature_map_, rows))
+    anew = TablePasses([TableFeatures(model.feature_map_, rows)])
+    turns = TablePasses([TableFeatures(model.feature_map_, part) for part in (rows[:100], rows[100:])])
     rng = np.random.default_rng(0)
     without_b = np.repeat([True, False, True], 20)
     for used in (np.ones(60, dtype=bool), without_b):
@@ -34,7 +34,8 @@ def test_features_made_anew_are_those_that_are_kept():
         for passes in (anew.columns(used), turns.columns(used)):
             np.testing.assert_allclose(passes.there(coef), expected.there(coef), atol=1e-12)
             np.testing.assert_allclose(passes.back(values), expected.back(values), atol=1e-12)
-    assert len(anew.columns(without_b).feature_map.maps) == 2  # what is out is not made
+    fewer = TableFeatures(model.feature_map_, rows).columns(without_b)
+    assert fewer.many(slice(0, 5)).shape == (5, 40)  # what is out is not made
 
 
 def test_a_fit_in_little_memory_is_the_same():
