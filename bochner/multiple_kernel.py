@@ -225,6 +225,11 @@ class Search:
     def _whole(self) -> Repeatable:
         return self.problems.problem(None)
 
+    @property
+    def _averaged(self) -> bool:
+        """Whether the plain sum of all kernels is tried with all of RIDGE_ALPHAS."""
+        return 0.0 in self.choices.l1_ratios and self.choices.alpha is None
+
     def alphas(self, l1_ratio: float) -> Array:
         """The penalties to try, falling: (L,)."""
         if self.choices.alpha is not None:
@@ -241,7 +246,7 @@ class Search:
             whole = self._path(l1_ratio, alphas) if any(self.choices.refits) and l1_ratio > 0 else None
             if None in self.choices.refits or whole is None or not whole.norms.any():
                 yield from tried  # also where no kernel is in at any penalty
-            if l1_ratio == 0 and self.choices.alpha is None:
+            if l1_ratio == 0 and self._averaged:
                 self._best_ridge = min(range(len(tried)), key=lambda i: tried[i].error)
             for alpha, norms in [] if whole is None else zip(alphas[::-1], whole.norms[::-1], strict=True):
                 yield from self._refits(float(alpha), l1_ratio, norms)
@@ -317,16 +322,17 @@ class Search:
             return
         self._refitted.add(key)
         for refit in self.choices.refits:
-            if refit is None or (refit == "ridge" and norms.all() and 0.0 in self.choices.l1_ratios):
-                continue  # the plain sum of all kernels has been tried
+            if refit is None or (refit == "ridge" and norms.all() and self._averaged):
+                continue
 
             def trial(ridge: float, refit: Refit = refit) -> Trial:
                 models = [self._ridge(k, norms, refit, ridge) for k in self.folds.validated]
                 return self._trial(alpha, l1_ratio, models, int(np.count_nonzero(norms)), refit, ridge)
 
-            known = self._best_ridge is not None
-            start = len(RIDGE_ALPHAS) // 2 if self._best_ridge is None else self._best_ridge
-            tried = _downhill(trial, start, enough=HOPELESS * (self._least or np.inf) if known else np.inf)
+            if self._best_ridge is None:
+                tried = _downhill(trial, len(RIDGE_ALPHAS) // 2)
+            else:
+                tried = _downhill(trial, self._best_ridge, enough=HOPELESS * (self._least or np.inf))
             self._best_ridge = min(tried, key=lambda i: tried[i].error)
             yield from tried.values()
 
@@ -366,7 +372,7 @@ class Search:
         return Final(coef, intercept, one.norms[0], one.gap[0], path, bool(one.converged.all()), path.n_iter)
 
 
-def _downhill(trial: Callable[[float], Trial], start: int, enough: float) -> dict[int, Trial]:
+def _downhill(trial: Callable[[float], Trial], start: int, enough: float = np.inf) -> dict[int, Trial]:
     """Trials of RIDGE_ALPHAS, by their numbers: from ``start`` to either side, as long as the error falls.
 
     Only the first where its error is above ``enough``.

@@ -15,10 +15,10 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.arrays import Array, fetch, is_foreign
+from bochner.arrays import Array
 from bochner.descent import NO_SCALE, TOLERANCES, UNSEEN_PARTS, Descent, Level, Plan, family_name
 from bochner.estimators.folds import cut_rows, hold_out, is_splitter, is_validation_set, split_rows
-from bochner.estimators.validation import check_option, check_rows, check_weights
+from bochner.estimators.validation import check_option, check_rows, check_weights, on_host
 from bochner.folds import Folds, Rows
 from bochner.kernels import Kernel, get_kernel
 from bochner.kernels.ties import SharedScales
@@ -91,7 +91,7 @@ class KernelLearner(BaseEstimator):
 
     def _check_fit_rows(self, X: Any, sample_weight: Any) -> tuple[Array, Array]:
         """Checked rows, and their weights (n,)."""
-        X = _on_host(check_rows(self, X, kernel=self._strictest(), reset=True))
+        X = on_host(check_rows(self, X, kernel=self._strictest(), reset=True))
         weights = check_weights(sample_weight, X)
         if not (weights > 0).any():
             raise ValueError("sample_weight is zero for every row: give at least two rows a positive weight.")
@@ -101,7 +101,7 @@ class KernelLearner(BaseEstimator):
     def _check_validation_set(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[Array, Array, Array]:
         """The user's own validation rows (n, m), their targets (n, c) and weights (n,)."""
         try:
-            X = _on_host(check_rows(self, X, kernel=self._strictest(), reset=False))
+            X = on_host(check_rows(self, X, kernel=self._strictest(), reset=False))
             weights = check_weights(sample_weight, X)
             targets = self._targets_of(X, y)
             weights = weights * self._weights_of(X, y)
@@ -114,7 +114,7 @@ class KernelLearner(BaseEstimator):
     def _check_new_rows(self, X: Any) -> Array:
         """Rows like those of the fit."""
         check_is_fitted(self)
-        return _on_host(check_rows(self, X, kernel=self.kernel_, reset=False))
+        return on_host(check_rows(self, X, kernel=self.kernel_, reset=False))
 
     def _prepare(self, X: Array, targets: Array, weights: Array) -> Rows:
         """Rows of positive weight and their targets, standardised, with weights of mean one: only their ratios count."""
@@ -267,8 +267,3 @@ class KernelLearner(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _on_host(X: Array) -> Array:
-    """Rows as they are, or as NumPy rows where they come from another array library."""
-    return fetch(X) if is_foreign(X) else X

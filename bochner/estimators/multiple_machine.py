@@ -15,13 +15,13 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.arrays import Array, dense, fetch, is_foreign
+from bochner.arrays import Array, dense
 from bochner.engines import predict
 from bochner.estimators.classifiers import KernelClassifier
 from bochner.estimators.folds import cut_rows, hold_out, is_splitter, is_validation_set, split_rows
 from bochner.estimators.labels import ScoreClassifier
 from bochner.estimators.regressors import KernelRegressor
-from bochner.estimators.validation import as_generator, check_option, check_weights
+from bochner.estimators.validation import as_generator, check_option, check_weights, on_host
 from bochner.estimators.views import is_named, is_views, resolve
 from bochner.features import FeatureChoices, StackedMap, build_map
 from bochner.fold_problems import column_counts
@@ -99,7 +99,7 @@ class MultipleKernelMachine(BaseEstimator):
         kernels, self._factors = (self.kernels, []) if not automatic else _dictionary(X, learned=self.scale == "learned")
         self._views, parts = resolve(self, X, kernels)
         self.kernel_names_ = np.array(self._views.names, dtype=object)
-        return [_on_host(part) for part in parts]
+        return [on_host(part) for part in parts]
 
     def _with_kernels(self, parts: list[Array]) -> zip[tuple[Array, Kernel]]:
         return zip(parts, self._views.kernels, strict=True)
@@ -110,10 +110,11 @@ class MultipleKernelMachine(BaseEstimator):
 
     def _stacked(self, parts: list[Array]) -> Array:
         """The standardised rows of all kernels side by side, in float64: small penalties need exact moments."""
-        rows = [standardiser(part) for standardiser, part in zip(self._standardisers, parts, strict=True)]
+        pairs = zip(self._standardisers, parts, strict=True)
+        rows = [standardiser(part.astype(np.float64, copy=False)) for standardiser, part in pairs]
         if all(sparse.issparse(part) for part in rows):
-            return sparse.hstack(rows, format="csr").astype(np.float64)
-        return np.concatenate([dense(part) for part in rows], axis=1).astype(np.float64, copy=False)
+            return sparse.hstack(rows, format="csr")
+        return np.concatenate([dense(part) for part in rows], axis=1)
 
     def _scaled(self, parts: list[Array], y: Any, used: Array, weights: Array, rng: np.random.Generator) -> list[Kernel]:
         """The kernels of standardised rows, each with its scale."""
@@ -164,7 +165,7 @@ class MultipleKernelMachine(BaseEstimator):
     def _validation_rows(self, X: Any, y: Any, sample_weight: Any = None) -> Rows:
         """The user's own validation rows, standardised like those of fit."""
         try:
-            parts = [_on_host(part) for part in self._views.take(self, X)]
+            parts = [on_host(part) for part in self._views.take(self, X)]
             weights = check_weights(sample_weight, parts[0])
             targets, factors = self._targets_of(parts[0], y)
         except ValueError as error:
@@ -191,7 +192,9 @@ class MultipleKernelMachine(BaseEstimator):
     def _choices(self, n_kernels: int) -> WeightChoices:
         """What the search for weights is told."""
         weights = np.ones(n_kernels) if self.penalty_weights is None else self._penalty_weights(n_kernels)
-        ratios = tuple(np.atleast_1d(self.l1_ratio).astype(float)) if not isinstance(self.l1_ratio, str) else AUTO_RATIOS
+        ratios = (
+            AUTO_RATIOS if isinstance(self.l1_ratio, str) else tuple(map(float, np.atleast_1d(self.l1_ratio)))
+        )
         if isinstance(self.l1_ratio, str) and self.alpha is not None:
             ratios = AUTO_RATIOS[:1]  # one number cannot be the penalty of both
         refits: tuple[Refit | None, ...] = (None, "ridge", "weighted") if self.refit == "auto" else (self.refit,)
@@ -304,7 +307,7 @@ class MultipleKernelMachine(BaseEstimator):
     def _outputs(self, X: Any) -> Array:
         """Predictions (n, c) of new rows, in the units of the targets."""
         check_is_fitted(self)
-        parts = [_on_host(part) for part in self._views.take(self, X)]
+        parts = [on_host(part) for part in self._views.take(self, X)]
         return predict(self.feature_map_, self._stacked(parts), self.coef_, self.intercept_).astype(np.float64)
 
     def kernel_weights_by_name(self) -> dict[str, Any]:
@@ -362,8 +365,3 @@ def _are_shares(given: Any) -> bool:
 def _is_set_of_views(validation: Any) -> bool:
     """Whether ``validation`` is a tuple (views, y) or (views, y, sample_weight)."""
     return isinstance(validation, tuple) and len(validation) in (2, 3) and is_views(validation[0])
-
-
-def _on_host(X: Array) -> Array:
-    """Rows as they are, or as NumPy rows where they come from another array library."""
-    return fetch(X) if is_foreign(X) else X

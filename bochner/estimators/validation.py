@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, _get_feature_names, validate_data
 
-from bochner.arrays import Array, is_foreign, namespace
+from bochner.arrays import Array, fetch, is_foreign, namespace
 from bochner.kernels import Kernel
 
 TEXT_KINDS = "OUST"
@@ -38,6 +38,11 @@ def check_rows(estimator: Any, X: Any, *, kernel: Kernel, reset: bool) -> Array:
         )
     kernel.check_rows(X, names=getattr(estimator, "feature_names_in_", None))
     return X
+
+
+def on_host(X: Array) -> Array:
+    """Rows as they are, or as NumPy rows where they come from another array library."""
+    return fetch(X) if is_foreign(X) else X
 
 
 def check_weights(sample_weight: Any, X: Array) -> Array:
