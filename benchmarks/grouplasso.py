@@ -30,12 +30,11 @@ from grouplasso_races import (
     RACES,
     TOLERANCES,
     Peers,
-    Unavailable,
-    adelie_python,
     race,
     race_table,
 )
 from harness import PACKAGES, RESULTS, ROOT, describe, manifest, read_results, replace_table, write_results
+from peers import Unavailable, peer_python
 from skl_common import say
 from uci_data import VARIABLE, data_folder
 
@@ -52,7 +51,7 @@ def find_peers(arguments: argparse.Namespace) -> Peers:
     pythons = dict.fromkeys(("skglm", "celer"), arguments.python) if arguments.python else {}
     if "adelie" in arguments.peers:
         try:
-            python = adelie_python(arguments.adelie)
+            python = arguments.adelie or peer_python("adelie", "--adelie PYTHON")
             pythons |= {solver: python for solver in names if solver.startswith("adelie")}
         except Unavailable as error:
             say(f"adelie is left out: {error}")

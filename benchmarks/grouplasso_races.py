@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from grouplasso_problem import Problem, mnist_problem
 from grouplasso_solvers import ABSENT
-from harness import ROOT, Timing, markdown_table
+from harness import Timing, markdown_table
+from peers import THREADS, Unavailable
 from skl_common import say
 
 OURS = "bochner"
@@ -31,9 +32,7 @@ CLOSE = 1e-5
 """Close enough: a relative excess over the dual bound, at every penalty."""
 FEW_CLASSES = {"skglm": 2, "celer": 2}
 """Slow solvers of one class at a time are measured on so many classes; the table gives the time of all in proportion."""
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 PROGRAM = "import sys, json; from grouplasso_solvers import child; child(sys.argv[1], json.loads(sys.argv[2]))"
-ADELIE_FOLDER, ADELIE_LIST = ROOT / "build" / "adelie-venv", ROOT / "requirements" / "adelie.txt"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,10 +66,6 @@ class Peers:
     """A run that takes longer is stopped, and its solver is not asked for a smaller tolerance."""
     repeats: int = 3
     again_s: float = 20.0
-
-
-class Unavailable(Exception):  # noqa: N818
-    """A solver that cannot run here, and why."""
 
 
 def race(name: str, config: Race, folder: Path, peers: Peers) -> dict[str, Any]:
@@ -224,19 +219,3 @@ def _verdicts(entry: Mapping[str, Any], ours: Mapping[str, Any] | None) -> list[
         else:
             lines.append(f"- {solver}: no run came within {CLOSE:g} of the best objectives.")
     return lines
-
-
-def adelie_python(named: str | None) -> str:
-    """The interpreter that has adelie: the one named, or that of build/adelie-venv, which is made if it is not there."""
-    if named:
-        return named
-    python = ADELIE_FOLDER / "bin" / "python"
-    ready = ADELIE_FOLDER / ADELIE_LIST.name
-    if not ready.exists() or ready.read_text(encoding="utf-8") != ADELIE_LIST.read_text(encoding="utf-8"):
-        say(f"making {ADELIE_FOLDER.relative_to(ROOT)} from {ADELIE_LIST.relative_to(ROOT)}")
-        install = [str(python), "-m", "pip", "install", "--quiet", "--requirement", str(ADELIE_LIST)]
-        for command in ([sys.executable, "-m", "venv", "--clear", str(ADELIE_FOLDER)], install):
-            if subprocess.run(command).returncode:
-                raise Unavailable(f"{' '.join(command)} failed; name an interpreter that has adelie with --adelie PYTHON")
-        ready.write_text(ADELIE_LIST.read_text(encoding="utf-8"), encoding="utf-8")
-    return str(python)

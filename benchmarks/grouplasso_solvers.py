@@ -35,23 +35,26 @@ def adelie(F: np.ndarray, Y: np.ndarray, sizes: np.ndarray, alphas: np.ndarray, 
     """``grpnet`` on the features, one call a class: the path to its end (``early_exit=False``), all groups of weight one."""
     import adelie as ad
 
-    coef, intercept = [], []
+    coef, intercept, options = [], [], _adelie_options(sizes, alphas, tol, threads)
     X = ad.matrix.dense(np.asfortranarray(F), method="naive", n_threads=threads)
     for y in np.ascontiguousarray(Y.T):
-        state = ad.grpnet(
-            X,
-            ad.glm.gaussian(y),
-            groups=np.cumsum(sizes) - sizes,
-            penalty=np.ones(len(sizes)),
-            lmda_path=alphas / 2,
-            tol=tol,
-            n_threads=threads,
-            early_exit=False,
-            progress_bar=False,
-        )
+        state = ad.grpnet(X, ad.glm.gaussian(y), **options)
         coef.append(state.betas.toarray())
         intercept.append(np.asarray(state.intercepts))
     return np.array(coef), np.array(intercept)
+
+
+def _adelie_options(sizes: np.ndarray, alphas: np.ndarray, tol: float, threads: int) -> dict[str, Any]:
+    """The path to its end, all groups of weight one."""
+    return {
+        "groups": np.cumsum(sizes) - sizes,
+        "penalty": np.ones(len(sizes)),
+        "lmda_path": alphas / 2,
+        "tol": tol,
+        "n_threads": threads,
+        "early_exit": False,
+        "progress_bar": False,
+    }
 
 
 def adelie_gram(F: np.ndarray, Y: np.ndarray, sizes: np.ndarray, alphas: np.ndarray, tol: float, threads: int) -> Solution:
@@ -60,19 +63,9 @@ def adelie_gram(F: np.ndarray, Y: np.ndarray, sizes: np.ndarray, alphas: np.ndar
 
     X, mean, Yc = _centred(F, Y)
     A = np.asfortranarray(X.T @ X / len(X))
-    coef = []
+    coef, options = [], _adelie_options(sizes, alphas, tol, threads)
     for v in np.ascontiguousarray((X.T @ Yc / len(X)).T):
-        state = ad.gaussian_cov(
-            A,
-            v,
-            groups=np.cumsum(sizes) - sizes,
-            penalty=np.ones(len(sizes)),
-            lmda_path=alphas / 2,
-            tol=tol,
-            n_threads=threads,
-            early_exit=False,
-            progress_bar=False,
-        )
+        state = ad.gaussian_cov(A, v, **options)
         coef.append(state.betas.toarray())
     return _with_intercept(coef, mean, Y)
 

@@ -42,12 +42,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
-from grouplasso_races import Unavailable
 from harness import RESULTS
 from mkl_data import LAYOUT, MNIST, ViewSet, find_sets
 from mkl_methods import METHODS, Method
 from mkl_process import Environment
 from mkl_report import CLEAN, NOISY, Row, write_report
+from peers import Unavailable
 from uci import Key, Store, about_this_run, chosen, key_of
 from uci_data import VARIABLE, data_folder
 
@@ -165,13 +165,9 @@ def main() -> None:
         write_report(rows, manifests)
         return
     try:
-        folder = data_folder(options.data)
+        sets = find_sets(data_folder(options.data))
     except FileNotFoundError as error:
         raise SystemExit(f"{error}\nThis benchmark reads\n{LAYOUT}") from None
-    try:
-        sets = find_sets(folder)
-    except FileNotFoundError as error:
-        raise SystemExit(str(error)) from None
     names = chosen(options.sets, [data.name for data in sets], "set")
     methods = chosen(options.methods, [method.name for method in METHODS], "method")
     todo = plan(

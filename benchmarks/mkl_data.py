@@ -132,7 +132,7 @@ def find_sets(folder: Path) -> list[ViewSet]:
     if not sets:
         raise FileNotFoundError(
             f"There are no sets of views in {folder}. Name the folder of data with --data DIR, or in the environment "
-            f"variable {VARIABLE}. It holds\n{LAYOUT}\ndocs/benchmarks.md says where these files come from."
+            f"variable {VARIABLE}; docs/benchmarks.md says where its files come from."
         )
     return sets
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -14,13 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from grouplasso_races import THREADS, Unavailable
-from harness import ROOT
 from mkl_data import Problem
 from mkl_peers import ABSENT
-from skl_common import say
+from peers import THREADS, Unavailable, peer_python
 
-FOLDER, PACKAGES = ROOT / "build" / "mkl-venv", ROOT / "requirements" / "mkl.txt"
 PROGRAM = "import sys; from mkl_peers import child; child(sys.argv[1], sys.argv[2], int(sys.argv[3]))"
 
 
@@ -35,18 +31,7 @@ class Environment:
     @cached_property
     def python(self) -> str:
         """The interpreter; Unavailable where it cannot be had."""
-        if self.named:
-            return self.named
-        python, ready = FOLDER / "bin" / "python", FOLDER / PACKAGES.name
-        wanted = PACKAGES.read_text(encoding="utf-8")
-        if not ready.exists() or ready.read_text(encoding="utf-8") != wanted:
-            say(f"making {FOLDER.relative_to(ROOT)} from {PACKAGES.relative_to(ROOT)}")
-            install = [str(python), "-m", "pip", "install", "--quiet", "--requirement", str(PACKAGES)]
-            for command in ([sys.executable, "-m", "venv", "--clear", str(FOLDER)], install):
-                if subprocess.run(command).returncode:
-                    raise Unavailable(f"{' '.join(command)} failed; name an interpreter that has it with --python PYTHON")
-            ready.write_text(wanted, encoding="utf-8")
-        return str(python)
+        return self.named or peer_python("mkl", "--python PYTHON")
 
 
 def peer(name: str, problem: Problem, environment: Environment) -> tuple[np.ndarray, float, dict[str, Any]]:
@@ -72,7 +57,7 @@ def _answer(command: list[str], limit_s: float) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         raise TimeoutError(f"stopped after {limit_s:.0f} s") from None
     if answer.returncode == ABSENT:
-        raise Unavailable(f"{json.loads(answer.stdout)['absent']}; requirements/{PACKAGES.name} lists what it needs")
+        raise Unavailable(f"{json.loads(answer.stdout)['absent']}; requirements/mkl.txt lists what it needs")
     if answer.returncode:
         raise RuntimeError(
             answer.stderr.strip().splitlines()[-1] if answer.stderr.strip() else f"status {answer.returncode}"

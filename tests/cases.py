@@ -114,3 +114,18 @@ def numerical_gradient(function, x, step):
 def relative_error(value, reference):
     """Largest difference over the largest entry of the reference."""
     return float(np.max(np.abs(np.asarray(value) - reference)) / np.max(np.abs(reference)))
+
+
+ABOUT = {
+    "date": "2030-01-01T00:00:00+00:00",
+    "python": "3.12",
+    "versions": {"bochner": "1"},
+    "blas": [],
+    "cpu": "a",
+    "cores": 2,
+    "memory_gib": 1.0,
+    "system": "Linux",
+    "commit": None,
+    "dirty": False,
+}
+"""A manifest of a benchmark."""

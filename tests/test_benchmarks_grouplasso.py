@@ -17,18 +17,8 @@ import grouplasso_problem
 import grouplasso_races
 import grouplasso_solvers
 
-ABOUT = {
-    "date": "2030-01-01T00:00:00+00:00",
-    "python": "3.12",
-    "versions": {"bochner": "1"},
-    "blas": [],
-    "cpu": "a",
-    "cores": 2,
-    "memory_gib": 1.0,
-    "system": "Linux",
-    "commit": None,
-    "dirty": False,
-}
+from tests.cases import ABOUT
+
 GROUPS = np.array([0, 0, 1, 1, 1, 2])
 
 

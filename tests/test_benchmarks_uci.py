@@ -19,18 +19,8 @@ import uci_data
 import uci_methods
 import uci_report
 
-ABOUT = {
-    "date": "2030-01-01T00:00:00+00:00",
-    "python": "3.12",
-    "versions": {"bochner": "1"},
-    "blas": [],
-    "cpu": "a",
-    "cores": 2,
-    "memory_gib": 1.0,
-    "system": "Linux",
-    "commit": None,
-    "dirty": False,
-}
+from tests.cases import ABOUT
+
 MANIFESTS = {"here": ABOUT, "there": ABOUT | {"cpu": "b"}}
 
 

@@ -192,9 +192,7 @@ class MultipleKernelMachine(BaseEstimator):
     def _choices(self, n_kernels: int) -> WeightChoices:
         """What the search for weights is told."""
         weights = np.ones(n_kernels) if self.penalty_weights is None else self._penalty_weights(n_kernels)
-        ratios = (
-            AUTO_RATIOS if isinstance(self.l1_ratio, str) else tuple(map(float, np.atleast_1d(self.l1_ratio)))
-        )
+        ratios = AUTO_RATIOS if isinstance(self.l1_ratio, str) else tuple(map(float, np.atleast_1d(self.l1_ratio)))
         if isinstance(self.l1_ratio, str) and self.alpha is not None:
             ratios = AUTO_RATIOS[:1]  # one number cannot be the penalty of both
         refits: tuple[Refit | None, ...] = (None, "ridge", "weighted") if self.refit == "auto" else (self.refit,)

@@ -13,20 +13,9 @@ import mkl_data
 import mkl_methods
 import mkl_process
 import mkl_report
-from grouplasso_races import Unavailable
+from peers import Unavailable
 
-ABOUT = {
-    "date": "2030-01-01T00:00:00+00:00",
-    "python": "3.12",
-    "versions": {"bochner": "1"},
-    "blas": [],
-    "cpu": "a",
-    "cores": 2,
-    "memory_gib": 1.0,
-    "system": "Linux",
-    "commit": None,
-    "dirty": False,
-}
+from tests.cases import ABOUT
 
 
 def problem(n=60, factors=(1.0,)):
