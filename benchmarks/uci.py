@@ -6,7 +6,8 @@
     python benchmarks/uci.py --merge FILE        no run: take over the rows of a file made on another machine
     python benchmarks/uci.py --table             no run: rewrite the tables of docs/benchmarks.md and the figure
 
-Regression: the UCI sets of at least 500 rows with their own splits; columns and target are standardised by the training
+Regression: the UCI sets of at least 500 rows with their own splits, all ten where there are fewer than 2000 rows (a test
+part of 50 to 160 rows leaves much to chance), the first three of larger sets; columns and target are standardised by the training
 rows, and the score is the root mean squared error (RMSE) of the standardised target. Classification: PMLB sets, split 80/20
 by class and standardised, and MNIST (its own split, pixels from 0 to 1); the scores are error rate and log loss. ``seconds``
 is the time of a fit with all its tuning, ``predict_seconds`` that of the predictions on the test rows.
@@ -53,6 +54,8 @@ from uci_report import write_report
 
 Row = dict[str, Any]
 Key = tuple[str, str, int, str]
+SMALL = 2000
+"""Sets of fewer rows have so few test rows that all of their ten splits are measured, of larger sets three."""
 
 
 @dataclass(frozen=True)
@@ -74,17 +77,23 @@ class Job:
         return self.method.cost(self.data)
 
 
-def plan(sets: Iterable[DataSet], methods: Iterable[Method], splits: list[int]) -> list[Job]:
-    """All jobs of these sets and methods, the cheapest first."""
+def plan(sets: Iterable[DataSet], methods: Iterable[Method], splits: list[int] | None = None) -> list[Job]:
+    """All jobs of these sets and methods, the cheapest first; ``splits`` None: as many as the size of a set asks for."""
     methods = list(methods)
     jobs = [
         Job(data, split, method)
         for data in sets
         for method in methods
         if method.task == data.task and method.takes(data)
-        for split in data.splits([s for s in splits if s == 0] if method.one_split else splits)
+        for split in data.splits(_wanted(data, splits, method))
     ]
     return sorted(jobs, key=lambda job: (job.cost, job.key))
+
+
+def _wanted(data: DataSet, splits: list[int] | None, method: Method) -> list[int]:
+    if splits is None:
+        splits = list(range(10 if data.n < SMALL else 3))
+    return [split for split in splits if split == 0] if method.one_split else splits
 
 
 def key_of(row: Row) -> Key:
@@ -218,7 +227,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--methods", nargs="+", metavar="NAME", help='these methods only, such as bochner or "boosted trees"'
     )
-    parser.add_argument("--splits", nargs="+", type=int, default=[0, 1, 2], help="default: 0 1 2")
+    parser.add_argument("--splits", nargs="+", type=int, help="default: 0 to 9 below 2000 rows, else 0 to 2")
     parser.add_argument("--fresh", action="store_true", help="fit again what already has a row")
     parser.add_argument("--budget", type=float, metavar="SECONDS", help="start no new fit after this time")
     parser.add_argument("--jobs", type=int, default=-1, help="processes of the searches of svc and of the logistic grid")

@@ -103,10 +103,11 @@ def _machine(about: dict[str, Any]) -> tuple[Any, ...]:
 
 def regression_table(scores: Scores) -> str:
     """RMSE of every method on every set, and the ratios of ours to the grid."""
-    header = ["set", "rows", "columns", *scores.methods, f"{OURS} / {PEER}", f"{OURS}, s", f"time {OURS} / {PEER}"]
+    header = ["set", "rows", "columns", "splits", *scores.methods, f"{OURS} / {PEER}", f"{OURS}, s"]
+    header.append(f"time {OURS} / {PEER}")
     rows = []
     for name in scores.sets:
-        sizes = _sizes(scores, name)
+        sizes = [*_sizes(scores, name), str(len(scores.of(name, OURS)))]
         ours = [scores.ratio(name, OURS, PEER, "rmse"), scores.mean(name, OURS, "seconds")]
         tail = [_ratio(ours[0]), _seconds(ours[1]), _ratio(scores.ratio(name, OURS, PEER, "seconds"))]
         rows.append([name, *sizes, *scores.cells(name, "rmse", "{:.4f}".format), *tail])
@@ -224,9 +225,9 @@ def report(rows: Sequence[Row], manifests: dict[str, Any]) -> str:
     parts = []
     regression, classes = (Scores(rows, manifests, task) for task in COLUMNS)
     if regression.sets:
-        n_splits = max(len(regression.of(name, OURS)) for name in regression.sets)
         parts += [
-            f"RMSE of the standardised target, mean over {n_splits} split(s), or as many as in brackets; best in bold:",
+            "RMSE of the standardised target, mean over the splits, or over as many as in brackets; best in bold, by the splits "
+            "that it shares with ours:",
             regression_table(regression),
             summary(regression, "rmse"),
             f"![RMSE of every method in units of the grid's, by set](figures/{FIGURE.name})",

@@ -227,3 +227,12 @@ def test_tables_come_from_rows_alone(rows, tmp_path):
     assert ["bike", "0.025", "0.0200", "reached"] in lines
     assert "error rate, svc: 1 of 1 sets lost: magic (1.25)." in text
     assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+def test_small_sets_are_split_ten_times():
+    jobs = uci.plan([data_set("small", 1999), data_set("large", 2000)], [method("any"), method("once", one_split=True)])
+    splits = {
+        key: sorted(job.split for job in jobs if (job.data.name, job.method.name) == key)
+        for key in (("small", "any"), ("large", "any"), ("small", "once"))
+    }
+    assert splits == {("small", "any"): list(range(10)), ("large", "any"): [0, 1, 2], ("small", "once"): [0]}
