@@ -3,16 +3,17 @@
     python benchmarks/mkl.py                     what benchmarks/results/mkl.json does not hold yet; hours
     python benchmarks/mkl.py --sets MSRC_v1 Mfeat --methods bochner average --splits 0 1 --fresh
     python benchmarks/mkl.py --budget 3000       start no new fit after 3000 seconds; run again to go on
+    python benchmarks/mkl.py --merge FILE        no run: take over the rows of a file made on another machine
     python benchmarks/mkl.py --table             no run: rewrite the tables of docs/benchmarks.md and the figure
 
 Six sets of views: 70 % of each class to train and 30 % to test, drawn anew for every split, columns standardised by the
 training rows. MNIST: the four quarters of the images with two Gaussian kernels each (half and one and a half times the
 median scale), 2000 training and 5000 test rows drawn by class for every split. A kernel is Gaussian, its scale one over the
 median distance, and the same for all methods; there are as many random features as MultipleKernelClassifier takes by
-default, 4000 in all but at most 1000 for each kernel.
+default, 4000 in all but at most 2000 for each kernel.
 
 - bochner: MultipleKernelClassifier, all else by default.
-- bochner, learned: the same with kernels="auto", scale="learned": one kernel a view, its family and its scales learned.
+- bochner, learned: the same with kernels="auto", scale="learned": one kernel a view, its family and its scale learned.
 - average: l1_ratio=0, ridge regression on all features: the plain average of the kernels.
 - best single: the kernel that is best by itself, by its held-out error; ridge regression.
 - stacked: one kernel of median width on the columns of all views, with as many features as the others have in all.
@@ -48,7 +49,7 @@ from mkl_methods import METHODS, Method
 from mkl_process import Environment
 from mkl_report import CLEAN, NOISY, Row, write_report
 from peers import Unavailable
-from uci import Key, Store, about_this_run, chosen, key_of
+from uci import Key, Store, about_this_run, chosen, key_of, reported
 from uci_data import VARIABLE, data_folder
 
 
@@ -109,7 +110,7 @@ def run(todo: Sequence[Job], store: Store, options: argparse.Namespace) -> None:
     done = set() if options.fresh else {key_of(row) for row in rows}
     todo = [job for job in todo if job.key not in done]
     environment = Environment(options.python, options.limit)
-    name, about = about_this_run()
+    name, about = about_this_run(options.commit)
     left_out: set[str] = set()
     start = time.monotonic()
     print(f"{len(todo)} fits to do, {len(rows)} rows in {store.path}", flush=True)
@@ -150,6 +151,8 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--limit", type=float, default=1800.0, metavar="S", help="seconds after which a peer is stopped")
     parser.add_argument("--list", action="store_true", help="no run: list the fits that would be done, in order")
+    parser.add_argument("--commit", help="commit to record where there is no git")
+    parser.add_argument("--merge", type=Path, metavar="FILE", help="no run: take over the rows of another file of results")
     parser.add_argument("--table", action="store_true", help="no run: rewrite the tables and the figure from the file")
     return parser.parse_args()
 
@@ -158,11 +161,7 @@ def main() -> None:
     """Run, list or rewrite the tables."""
     options = parse()
     store = Store(options.results)
-    if options.table:
-        rows, manifests = store.read()
-        if not rows:
-            raise SystemExit(f"{store.path} holds no rows: run the benchmark first, without --table.")
-        write_report(rows, manifests)
+    if reported(store, options, write_report):
         return
     try:
         sets = find_sets(data_folder(options.data))

@@ -44,7 +44,7 @@ class Problem:
     @property
     def d(self) -> int:
         """Random features of each kernel: as many as MultipleKernelClassifier takes by default."""
-        return default_features(len(self.views))
+        return default_features(len(self.views), len(self.y))
 
     @property
     def views(self) -> list[int]:
@@ -93,7 +93,7 @@ class ViewSet:
     @property
     def d(self) -> int:
         """Random features of all kernels together."""
-        return self.kernels * default_features(self.kernels)
+        return self.kernels * default_features(self.kernels, self.n)
 
     def problem(self, split: int, *, noise: bool) -> Problem:
         """The rows of one split, with or without views of noise."""

@@ -7,10 +7,10 @@
     python benchmarks/uci.py --table             no run: rewrite the tables of docs/benchmarks.md and the figure
 
 Regression: the UCI sets of at least 500 rows with their own splits, all ten where there are fewer than 2000 rows (a test
-part of 50 to 160 rows leaves much to chance), the first three of larger sets; columns and target are standardised by the training
-rows, and the score is the root mean squared error (RMSE) of the standardised target. Classification: PMLB sets, split 80/20
-by class and standardised, and MNIST (its own split, pixels from 0 to 1); the scores are error rate and log loss. ``seconds``
-is the time of a fit with all its tuning, ``predict_seconds`` that of the predictions on the test rows.
+part of 50 to 160 rows leaves much to chance), the first three of larger sets; columns and target are standardised by the
+training rows, and the score is the root mean squared error (RMSE) of the standardised target. Classification: PMLB sets,
+split 80/20 by class and standardised, and MNIST (its own split, pixels from 0 to 1); the scores are error rate and log
+loss. ``seconds`` is the time of a fit with all its tuning, ``predict_seconds`` that of the predictions on the test rows.
 
 - bochner: KernelRegressor or KernelClassifier with n_features=4000, all else by default.
 - grid, regression: RBFSampler(n_components=4000) and Ridge(solver="cholesky"), 5 gammas x 3 penalties by 3 folds, refitted
@@ -38,7 +38,7 @@ import gc
 import hashlib
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -217,6 +217,20 @@ def chosen(names: list[str] | None, known: Sequence[str], kind: str) -> list[str
     return names or list(known)
 
 
+def reported(store: Store, options: argparse.Namespace, write: Callable[[list[Row], dict[str, Any]], None]) -> bool:
+    """Whether the options ask for no run: other rows are taken over, or the report is written."""
+    if options.merge:
+        if not options.merge.exists():
+            raise SystemExit(f"{options.merge} does not exist.")
+        store.add(*Store(options.merge).read())
+    if options.table:
+        rows, manifests = store.read()
+        if not rows:
+            raise SystemExit(f"{store.path} holds no rows: run the benchmark first, without --table.")
+        write(rows, manifests)
+    return bool(options.merge or options.table)
+
+
 def parse() -> argparse.Namespace:
     """The options."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -242,16 +256,7 @@ def main() -> None:
     """Run, merge or rewrite the tables."""
     options = parse()
     store = Store(options.results)
-    if options.merge:
-        if not options.merge.exists():
-            raise SystemExit(f"{options.merge} does not exist.")
-        store.add(*Store(options.merge).read())
-    if options.table:
-        rows, manifests = store.read()
-        if not rows:
-            raise SystemExit(f"{store.path} holds no rows: run the benchmark first, without --table.")
-        write_report(rows, manifests)
-    if options.merge or options.table:
+    if reported(store, options, write_report):
         return
     try:
         sets = find_sets(data_folder(options.data))

@@ -226,8 +226,8 @@ def report(rows: Sequence[Row], manifests: dict[str, Any]) -> str:
     regression, classes = (Scores(rows, manifests, task) for task in COLUMNS)
     if regression.sets:
         parts += [
-            "RMSE of the standardised target, mean over the splits, or over as many as in brackets; best in bold, by the splits "
-            "that it shares with ours:",
+            "RMSE of the standardised target, mean over the splits, or over as many as in brackets; best in bold, by the "
+            "splits that it shares with ours:",
             regression_table(regression),
             summary(regression, "rmse"),
             f"![RMSE of every method in units of the grid's, by set](figures/{FIGURE.name})",

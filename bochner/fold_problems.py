@@ -21,9 +21,11 @@ from bochner.features import StackedMap
 from bochner.folds import Folds
 from bochner.losses import Loss
 from bochner.solvers.group_path import ElasticGroups, GroupLassoPath, Repeatable, walk_path, with_intercept
+from bochner.solvers.groups import Groups
 from bochner.solvers.least_squares import LeastSquares
 from bochner.solvers.normal_equations import CentredMoments
 from bochner.solvers.row_loss import RowLoss
+from bochner.solvers.spectra import Spectra
 from bochner.span import Span, StackedSpan, few_rows
 from bochner.statistics import Moments
 
@@ -68,6 +70,7 @@ class FoldProblems:
             parts = self.moments_of(self.rows)
         fitted = tuple(range(len(parts))) if folds.fitted is None else folds.fitted
         self.moments = FoldMoments.of(parts, fitted)
+        self._whole_spectra: Spectra | None = None
 
     @property
     def sizes(self) -> tuple[int, ...] | None:
@@ -95,17 +98,35 @@ class FoldProblems:
         """The problem of all rows to fit, or of all but a part."""
         return LeastSquares.of(self.centred(without), together=self.together)
 
+    @cached_property
+    def whole(self) -> Repeatable:
+        """The problem of all rows to fit."""
+        return self.problem(None)
+
     def walk(self, without: int | None, penalties: ElasticGroups, alphas: Array, **options: Any) -> Iterator[GroupLassoPath]:
         """The path of that problem, piece by piece."""
-        centred = self.centred(without)
         if penalties.l1_ratio == 0:
             return (self._ridge(without, penalties, float(alpha)) for alpha in alphas)  # exact at once
-        return (with_intercept(piece, centred) for piece in walk_path(self.problem(without), penalties, alphas, **options))
+        centred = self.centred(without)
+        return (with_intercept(piece, centred) for piece in self._path(without, penalties, alphas, **options))
+
+    def _path(
+        self, without: int | None, penalties: ElasticGroups, alphas: Array, **options: Any
+    ) -> Iterator[GroupLassoPath]:
+        """The path with intercepts as the problem has them."""
+        problem = self.whole if without is None else self.problem(without)
+        return walk_path(problem, penalties, alphas, spectra=self._spectra(without, penalties.groups), **options)
+
+    def _spectra(self, without: int | None, groups: Groups) -> Spectra:
+        """Those of all rows: squares around the mean of some of them sum to no more, so that only their weight differs."""
+        if self._whole_spectra is None or self._whole_spectra.groups != groups:
+            self._whole_spectra = Spectra(self.whole.matrix, groups)
+        return self._whole_spectra.times(self.centred(None).weight / self.centred(without).weight)
 
     def error(self, part: int, coef: Array, intercept: Array) -> float:
-        """The mean loss of one part of the rows."""
+        """The mean loss of one part of the rows, and of all targets."""
         some = self.moments.parts[part]
-        return float(some.squared_error(coef, intercept).sum()) / some.weight
+        return float(some.squared_error(coef, intercept).mean()) / some.weight
 
     @cached_property
     def _plain(self) -> Ridges:
@@ -150,7 +171,7 @@ class RowProblems(FoldProblems):
         return RowLoss.of(passes, self.loss, targets, weights, self.centred(without), together=self.together)
 
     def walk(self, without: int | None, penalties: ElasticGroups, alphas: Array, **options: Any) -> Iterator[GroupLassoPath]:
-        return walk_path(self.problem(without), penalties, alphas, **options)
+        return self._path(without, penalties, alphas, **options)
 
     def error(self, part: int, coef: Array, intercept: Array) -> float:
         rows = self.folds.parts[part]

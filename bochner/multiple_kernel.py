@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -22,7 +21,7 @@ from bochner.features import StackedMap
 from bochner.fold_problems import FoldProblems, Ridges, RowProblems, column_counts
 from bochner.folds import Folds, HeldOut, Rows
 from bochner.losses import Loss
-from bochner.solvers.group_path import ElasticGroups, GroupLassoPath, Repeatable, falling_alphas, join_pieces
+from bochner.solvers.group_path import ElasticGroups, GroupLassoPath, falling_alphas, join_pieces
 from bochner.solvers.groups import Groups
 from bochner.solvers.normal_equations import CentredMoments
 
@@ -221,10 +220,6 @@ class Search:
         """What a path penalises by."""
         return ElasticGroups(groups=self.groups, weights=self.choices.weights, l1_ratio=l1_ratio)
 
-    @cached_property
-    def _whole(self) -> Repeatable:
-        return self.problems.problem(None)
-
     @property
     def _averaged(self) -> bool:
         """Whether the plain sum of all kernels is tried with all of RIDGE_ALPHAS."""
@@ -236,7 +231,7 @@ class Search:
             return np.array([self.choices.alpha])
         if l1_ratio == 0:
             return np.array(RIDGE_ALPHAS)
-        return falling_alphas(self._whole, self.penalties(l1_ratio), self.choices.n_alphas, self.choices.smallest)
+        return falling_alphas(self.problems.whole, self.penalties(l1_ratio), self.choices.n_alphas, self.choices.smallest)
 
     def trials(self) -> Iterator[Trial]:
         """Every share of the ridge, penalties as far down as errors fall, fitted again or not."""
@@ -332,7 +327,8 @@ class Search:
             if self._best_ridge is None:
                 tried = _downhill(trial, len(RIDGE_ALPHAS) // 2)
             else:
-                tried = _downhill(trial, self._best_ridge, enough=HOPELESS * (self._least or np.inf))
+                least = np.inf if self._least is None else self._least
+                tried = _downhill(trial, self._best_ridge, enough=HOPELESS * least)
             self._best_ridge = min(tried, key=lambda i: tried[i].error)
             yield from tried.values()
 
@@ -367,7 +363,7 @@ class Search:
         pieces = [path.part(slice(0, i)), one, path.part(slice(i + 1, None))]
         path = replace(join_pieces([piece for piece in pieces if len(piece.alphas)]), n_iter=path.n_iter + one.n_iter)
         coef, intercept = one.coef[0], one.intercept[0]
-        if chosen.refit is not None and chosen.ridge is not None:
+        if chosen.refit is not None and chosen.ridge is not None:  # of the kernels of the exact solution, which are told
             coef, intercept = self._ridge(None, one.norms[0], chosen.refit, chosen.ridge)
         return Final(coef, intercept, one.norms[0], one.gap[0], path, bool(one.converged.all()), path.n_iter)
 

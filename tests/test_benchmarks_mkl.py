@@ -69,7 +69,7 @@ def test_plan_runs_cheap_fits_first_and_spares_mnist_the_noise():
 
 @pytest.mark.parametrize("name", ["average", "best single", "stacked", "bochner", "gmkl"])
 def test_methods_tell_classes_apart(name, monkeypatch):
-    monkeypatch.setattr(mkl_data, "default_features", lambda _: 40)
+    monkeypatch.setattr(mkl_data, "default_features", lambda *_: 40)
     found = next(each for each in mkl_methods.METHODS if each.name == name)
     fitted = found.fit(problem().with_noise(), mkl_process.Environment())
     assert np.mean(fitted.predicted == problem().y_test) > 0.9
@@ -87,7 +87,7 @@ def test_run_writes_rows_keeps_errors_and_leaves_out_peers_that_cannot_be_had(tm
         return mkl_methods.Fitted(problem.y_test, 1.0, {})
 
     store = mkl.Store(tmp_path / "mkl.json")
-    options = argparse.Namespace(fresh=False, budget=None, python=None, limit=1.0)
+    options = argparse.Namespace(fresh=False, budget=None, python=None, limit=1.0, commit=None)
     todo = mkl.plan([view_set()], [method("good", fit), method("bad", fail), method("gone", absent)], [0, 1])
     mkl.run(todo, store, options)
     rows = store.read()[0]

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.arrays import Array
 from bochner.descent import NO_SCALE, TOLERANCES, UNSEEN_PARTS, Descent, Level, Plan, family_name
 from bochner.estimators.folds import cut_rows, hold_out, is_splitter, is_validation_set, split_rows
-from bochner.estimators.validation import check_option, check_rows, check_weights, on_host
+from bochner.estimators.validation import check_option, check_rows, check_weights, on_host, relative_weights
 from bochner.folds import Folds, Rows
 from bochner.kernels import Kernel, get_kernel
 from bochner.kernels.ties import SharedScales
@@ -92,11 +92,7 @@ class KernelLearner(BaseEstimator):
     def _check_fit_rows(self, X: Any, sample_weight: Any) -> tuple[Array, Array]:
         """Checked rows, and their weights (n,)."""
         X = on_host(check_rows(self, X, kernel=self._strictest(), reset=True))
-        weights = check_weights(sample_weight, X)
-        if not (weights > 0).any():
-            raise ValueError("sample_weight is zero for every row: give at least two rows a positive weight.")
-        lost = weights < len(weights) * np.finfo(np.float64).eps * weights.max()  # in the rounding of sums with the others
-        return X, np.where(lost, 0.0, weights)
+        return X, check_weights(sample_weight, X)
 
     def _check_validation_set(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[Array, Array, Array]:
         """The user's own validation rows (n, m), their targets (n, c) and weights (n,)."""
@@ -107,8 +103,6 @@ class KernelLearner(BaseEstimator):
             weights = weights * self._weights_of(X, y)
         except ValueError as error:
             raise ValueError(f"The validation set is not like the rows of fit: {error}") from error
-        if not (weights > 0).any():
-            raise ValueError("The weights of the validation set are all zero.")
         return X, targets, weights
 
     def _check_new_rows(self, X: Any) -> Array:
@@ -121,9 +115,7 @@ class KernelLearner(BaseEstimator):
         used = weights > 0
         if not used.all():
             X, targets, weights = X[used], targets[used], weights[used]
-        self._weight_unit = float(weights.max()) * float((weights / weights.max()).mean())
-        weights = weights / weights.max()
-        weights = weights / weights.mean()
+        weights, self._weight_unit = relative_weights(weights)
         as_they_are = not self.standardize or any(np.isfinite(family.lower) for family in self._families())
         self.standardiser_ = Standardiser.identity(X.shape[1]) if as_they_are else Standardiser.of(X, weights)
         self._target_standardiser = self._standardise_targets(targets, weights)

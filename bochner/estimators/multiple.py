@@ -9,9 +9,10 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from bochner.arrays import Array
 from bochner.calibration import SoftmaxCalibration
+from bochner.estimators.classifiers import KernelClassifier
 from bochner.estimators.labels import ScoreClassifier, check_labels
 from bochner.estimators.multiple_machine import MultipleKernelMachine
-from bochner.estimators.regressors import check_targets, targets_like_fit
+from bochner.estimators.regressors import KernelRegressor, check_targets, targets_like_fit
 from bochner.estimators.validation import all_or_nothing, check_option, check_weights
 from bochner.losses import LOSSES, EpsilonLogistic, Loss
 from bochner.standardise import Standardiser
@@ -36,18 +37,24 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
     loss : {"squared", "epsilon-logistic"}, default="squared"
         "epsilon-logistic" is a smooth epsilon-insensitive loss: none within epsilon of the target, and nearly the distance
         beyond, the bend between them being 1 / gamma wide; both in units of standardised targets.
+    epsilon, gamma : float
+        Those of loss="epsilon-logistic".
     n_features : int, optional
-        Random features of each kernel; by default as many as make 4000 in all, at least 50 and at most 1000.
-    scale : {"median", "given", "learned"}, default="median"
+        Random features of each kernel; by default as many as make 4000 in all, or four for each row where these are fewer,
+        at least 50 and at most 2000.
+    scale : {"median", "given", "learned", "learned-per-column"}, default="median"
         Scales of kernels that come as names: the median heuristic, the kernel's default, or single-kernel learning on its
-        own columns (with kernels="auto": one kernel on all columns or on each view, its family learned too). Kernels that
-        come as objects keep their own.
+        own columns, of one scale for all of them or one for each (with kernels="auto": one kernel on all columns or on each
+        view, its family learned too). Kernels that come as objects keep their own. Scales are learned from all rows, so that
+        held-out errors are optimistic afterwards, those of a scale for each column the most.
     alpha : float, optional
         The penalty; by default chosen on held-out rows among ``n_alphas`` from the smallest that keeps every kernel out
         down to ``smallest`` of it. It is in units of standardised targets.
     l1_ratio : float, list or "auto", default="auto"
         The share of the group penalty, or several to choose from; "auto" is 1 and 0, the plain average of the kernels, or 1
         where alpha is given.
+    n_alphas, smallest : int, float
+        How many penalties are tried, and the smallest of them as a part of the largest.
     penalty_weights : list or dict, optional
         eta, the penalty of each kernel relative to the others.
     shared_weights : bool, default=True
@@ -58,8 +65,9 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         Fit the chosen kernels again by ridge regression, which does not shrink kernels against each other: on their plain
         sum ("ridge"), on their sum weighted by d_t ("weighted"), never, or as held-out rows say. For the squared loss only.
     validation : int, float, splitter, tuple or None, default=None
-        Number of folds, the part of the rows to hold out, or a set of your own, (X, y) or (X, y, sample_weight), on which
-        nothing is fitted; five folds by default, a fifth of the rows from 50,000 on.
+        Number of folds, the part of the rows to hold out, a splitter of scikit-learn such as GroupKFold or a list of pairs
+        (fitted, validated) of row numbers, or a set of your own, (X, y) or (X, y, sample_weight), on which nothing is
+        fitted; five folds by default, a fifth of the rows from 50,000 on.
     standardize, sampling, random_state
         As in :class:`bochner.KernelRegressor`.
     tol, max_iter : float, int
@@ -88,6 +96,14 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         roughly. None where plain averaging won.
     trials_ : list of dict
         The held-out error of everything that was tried.
+    validation_error_ : float
+        The least of those errors: the mean loss of held-out rows (and of targets, if squared), in units of standardised
+        targets; the mean over folds.
+    kernels_, feature_map_
+        The kernels with their scales, in units of the data, and their random features.
+    coef_, intercept_ : arrays of shape (n_stacked_features, n_targets) and (n_targets,)
+    n_iter_, converged_ : int, bool
+        Rounds of the solver on all rows, and whether the model that is kept is as exact as ``tol`` asks for.
 
     Examples
     --------
@@ -164,6 +180,8 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         outputs = self._outputs(X)
         return outputs[:, 0] if self._one_target else outputs
 
+    _learner = KernelRegressor
+
     def _targets_of(self, X: Array, y: Any) -> tuple[Array, Array]:
         return targets_like_fit(self, X, y), np.ones(X.shape[0])
 
@@ -181,8 +199,9 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
 class MultipleKernelClassifier(ScoreClassifier, MultipleKernelMachine):
     """Classification on the features of many kernels, of which group lasso keeps those that count (RFF-GL).
 
-    Every class against the rest with the squared or the logistic loss, or all at once with the multinomial one, all from one
-    pass over the rows. Probabilities come from a softmax that is fitted on held-out decisions.
+    Every class against the rest with the squared or the logistic loss, or all at once with the multinomial one. The squared
+    loss takes one pass over the rows for all classes, the others as many as their solver takes steps. Probabilities come
+    from a softmax that is fitted on held-out decisions.
 
     Parameters
     ----------
@@ -200,7 +219,7 @@ class MultipleKernelClassifier(ScoreClassifier, MultipleKernelMachine):
     classes_ : array of shape (n_classes,)
     kernel_weights_ : array of shape (n_kernels, 1) or (n_kernels, n_classes), one column for two classes
         (the multinomial loss has two)
-    kernel_names_, explained_variance_, alpha_, l1_ratio_, refit_, refit_alpha_, duality_gap_, path_, trials_
+    kernel_names_, kernels_, explained_variance_, alpha_, l1_ratio_, refit_, refit_alpha_, duality_gap_, path_, trials_, ...
         As in :class:`bochner.MultipleKernelRegressor`.
 
     Examples
@@ -276,6 +295,8 @@ class MultipleKernelClassifier(ScoreClassifier, MultipleKernelMachine):
         )
         self._warn_if_rough()
         return self
+
+    _learner = KernelClassifier
 
     def _scores(self, X: Any) -> Array:
         return self._columns_of(self._outputs(X))

@@ -17,11 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Array, dense
 from bochner.engines import predict
-from bochner.estimators.classifiers import KernelClassifier
 from bochner.estimators.folds import cut_rows, hold_out, is_splitter, is_validation_set, split_rows
-from bochner.estimators.labels import ScoreClassifier
-from bochner.estimators.regressors import KernelRegressor
-from bochner.estimators.validation import as_generator, check_option, check_weights, on_host
+from bochner.estimators.machine import KernelMachine
+from bochner.estimators.validation import as_generator, check_option, check_weights, on_host, relative_weights
 from bochner.estimators.views import is_named, is_views, resolve
 from bochner.features import FeatureChoices, StackedMap, build_map
 from bochner.fold_problems import column_counts
@@ -37,11 +35,11 @@ AUTO_FAMILIES, AUTO_FACTORS = ("gaussian", "matern32"), (0.5, 1.0, 2.0)
 """Kernels that kernels="auto" tries on all columns, and on every view: families, and multiples of the median scale."""
 AUTO_COLUMNS = 20
 """Most columns of a table of which kernels="auto" gives each a kernel of its own."""
-MOST_FEATURES, FEWEST_EACH, MOST_EACH = 4000, 50, 1000
+FEWEST_IN_ALL, MOST_FEATURES, FEWEST_EACH, MOST_EACH = 1000, 4000, 50, 2000
 """Features of all kernels together, and of each, where nobody says how many."""
 SAMPLE_ROWS = 256
 AUTO_RATIOS = (1.0, 0.0)
-SCALES = ("median", "given", "learned")
+SCALES = ("median", "given", "learned", "learned-per-column")
 
 
 class MultipleKernelMachine(BaseEstimator):
@@ -67,6 +65,8 @@ class MultipleKernelMachine(BaseEstimator):
     max_memory: float
     verbose: int
     random_state: Any
+    _learner: type[KernelMachine]
+    """What learns the scales of one kernel."""
 
     # -- fitting ------------------------------------------------------------------------------------------------------
 
@@ -75,8 +75,8 @@ class MultipleKernelMachine(BaseEstimator):
         rng = as_generator(self.random_state)
         used = weights > 0
         parts = [part if used.all() else part[used] for part in parts]
-        unit = float(weights[used].mean())
-        weights = weights[used] / unit
+        self._n_rows = parts[0].shape[0]
+        weights, unit = relative_weights(weights[used])
         self._standardisers = [self._standardiser(part, kernel, weights) for part, kernel in self._with_kernels(parts)]
         self._target_standardiser = self._standardise_targets(targets[used], weights)
         stacked = self._stacked(parts)
@@ -95,11 +95,23 @@ class MultipleKernelMachine(BaseEstimator):
     def _resolve(self, X: Any) -> list[Array]:
         """The rows of each kernel, checked; the kernels become fitted attributes."""
         self._check_choices()
-        automatic = isinstance(self.kernels, str) and self.kernels == "auto"
-        kernels, self._factors = (self.kernels, []) if not automatic else _dictionary(X, learned=self.scale == "learned")
+        kernels, self._factors = _dictionary(X, learned=self._learns_scales) if self._automatic else (self.kernels, [])
         self._views, parts = resolve(self, X, kernels)
         self.kernel_names_ = np.array(self._views.names, dtype=object)
         return [on_host(part) for part in parts]
+
+    @property
+    def _automatic(self) -> bool:
+        return isinstance(self.kernels, str) and self.kernels == "auto"
+
+    @property
+    def _learns_scales(self) -> bool:
+        return self.scale.startswith("learned")
+
+    @property
+    def _features_each(self) -> int:
+        """Random features of each kernel."""
+        return default_features(len(self._views.parts), self._n_rows) if self.n_features is None else self.n_features
 
     def _with_kernels(self, parts: list[Array]) -> zip[tuple[Array, Kernel]]:
         return zip(parts, self._views.kernels, strict=True)
@@ -125,7 +137,7 @@ class MultipleKernelMachine(BaseEstimator):
             if given.given or self.scale == "given":
                 scale = factors[number] * kernel.scales(part.shape[1])
                 kernels.append(kernel.replace(scale=scale * standardiser.spread))
-            elif self.scale == "learned":
+            elif self._learns_scales:
                 kernels.append(self._learned_kernel(kernel, Rows(part, np.asarray(y)[used], weights), standardiser, rng))
             elif kernel.has_bandwidth:
                 sample = dense(standardiser(part[rng.permutation(part.shape[0])[:SAMPLE_ROWS]])).astype(np.float64)
@@ -136,19 +148,23 @@ class MultipleKernelMachine(BaseEstimator):
 
     def _learned_kernel(self, kernel: Kernel, rows: Rows, standardiser: Standardiser, rng: np.random.Generator) -> Kernel:
         """A kernel learned on its own columns, those of ``rows``, by single-kernel learning."""
-        kind = KernelClassifier if isinstance(self, ScoreClassifier) else KernelRegressor
-        family = "auto" if isinstance(self.kernels, str) and self.kernels == "auto" else _name_of(kernel)
-        model = kind(family, n_features=self.n_features, standardize=self.standardize, random_state=int(rng.integers(2**31)))
+        model = self._learner(
+            "auto" if self._automatic else _name_of(kernel),
+            n_features=None if kernel.geometry == "additive" else self._features_each,
+            scale="shared" if self.scale == "learned" else "per-column",
+            standardize=self.standardize,
+            sampling="auto" if kernel.geometry == "additive" else self.sampling,
+            random_state=int(rng.integers(2**31)),
+        )
         learned = model.fit(rows.X, rows.targets, sample_weight=rows.weights).kernel_
         return learned.replace(scale=np.asarray(learned.scale) * standardiser.spread)
 
     def _build(self, kernels: list[Kernel], rng: np.random.Generator) -> StackedMap:
         """Random features of every kernel, side by side."""
-        each = default_features(len(kernels)) if self.n_features is None else self.n_features
         maps = []
         for kernel, standardiser in zip(kernels, self._standardisers, strict=True):
-            size = None if kernel.geometry == "additive" else each
-            choices = FeatureChoices(n_features=size, sampling=self.sampling)
+            random = kernel.geometry != "additive"
+            choices = FeatureChoices(n_features=self._features_each, sampling=self.sampling) if random else FeatureChoices()
             maps.append(build_map(kernel, len(standardiser.spread), choices, rng))
         return StackedMap(tuple(maps))
 
@@ -295,6 +311,12 @@ class MultipleKernelMachine(BaseEstimator):
                 raise ValueError(f"{name} must be a positive number{' up to 1' if high == 1 else ''}, got {value!r}.")
         if not (self.l1_ratio == "auto" if isinstance(self.l1_ratio, str) else _are_shares(self.l1_ratio)):
             raise ValueError(f"l1_ratio must be 'auto', or one number or several from 0 to 1, got {self.l1_ratio!r}.")
+        whole = isinstance(self.n_features, numbers.Integral) and not isinstance(self.n_features, bool)
+        if self.n_features is not None and not (whole and self.n_features > 0 and self.n_features % 2 == 0):
+            raise ValueError(
+                f"n_features must be an even whole number, or None, got {self.n_features!r}: features come as pairs of "
+                "cosine and sine."
+            )
         for name in ("n_alphas", "max_iter"):
             value = getattr(self, name)
             if not (isinstance(value, numbers.Integral) and int(value) >= 1):
@@ -321,9 +343,14 @@ class MultipleKernelMachine(BaseEstimator):
         return tags
 
 
-def default_features(n_kernels: int) -> int:
-    """Features of each kernel where nobody says how many."""
-    return int(np.clip(MOST_FEATURES // n_kernels // 2 * 2, FEWEST_EACH, MOST_EACH))
+def default_features(n_kernels: int, n_rows: int) -> int:
+    """Features of each kernel where nobody says how many: MOST_FEATURES in all, or four for each row where rows are few.
+
+    With so few rows that coordinates in their place are few, the number of features costs next to nothing.
+    """
+    few = n_kernels * n_rows > FEWEST_IN_ALL and 4 * n_rows < MOST_FEATURES
+    in_all = max(FEWEST_IN_ALL, 4 * n_rows) if few else MOST_FEATURES
+    return int(np.clip(in_all // n_kernels // 2 * 2, FEWEST_EACH, MOST_EACH))
 
 
 def _name_of(kernel: Kernel) -> str:

@@ -46,9 +46,24 @@ def on_host(X: Array) -> Array:
 
 
 def check_weights(sample_weight: Any, X: Array) -> Array:
-    """Weights (n,) of the rows X in float64, zero or more and not all zero; ones where none are given."""
+    """Weights (n,) of the rows X in float64, zero or more and not all zero; ones where none are given.
+
+    Weights that vanish in the rounding of their sum are zero.
+    """
     refuse_masked("sample_weight", sample_weight)
-    return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    given = None if sample_weight is None else np.asarray(sample_weight)
+    if given is not None and given.size and not given.any():
+        raise ValueError("sample_weight is zero for every row: give at least two rows a positive weight.")
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    lost = weights < len(weights) * np.finfo(np.float64).eps * weights.max()
+    return np.where(lost, 0.0, weights)
+
+
+def relative_weights(weights: Array) -> tuple[Array, float]:
+    """Weights (n,) in units of their mean, and that mean: only their ratios count, and their sum may be too large."""
+    largest = float(weights.max())
+    mean = float((weights / largest).mean())
+    return weights / largest / mean, largest * mean
 
 
 def refuse_masked(name: str, values: Any) -> None:

@@ -69,10 +69,7 @@ class KernelSumMachine(BaseEstimator):
             self.kernel_names_ = list(self.views_.names)
             rows = [fetch64(part) for part in taken]
             self._parts = self.views_.parts
-        weights = check_weights(sample_weight, rows[0])
-        if not (weights > 0).any():
-            raise ValueError("sample_weight is zero for every row: give at least two rows a positive weight.")
-        return rows, weights
+        return rows, check_weights(sample_weight, rows[0])
 
     @property
     def _precomputed(self) -> bool:

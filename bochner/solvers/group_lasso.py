@@ -20,13 +20,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg
 
 from bochner.arrays import Array
 from bochner.blas import one_blas_pool
 from bochner.solvers.groups import SLACK, GroupPenalty, Groups, block_minimum
 from bochner.solvers.normal_equations import Factor, factorise_fresh
 from bochner.solvers.problem import Curvature, Problem, State, times
+from bochner.solvers.spectra import Spectra
 
 CG_TOLERANCES = 1e-1, 3e-2, 1e-2, 1e-3
 """How exactly the Newton systems are solved, in one round after the other."""
@@ -39,8 +39,6 @@ DAMPING = 1e-4
 directions have no curvature at all (all classes of a softmax together, by groups of one column)."""
 LEAVING = 0.1
 """A group whose length a Newton step would bring below this part of what it is may be on its way out."""
-FLATTEST = 1e-12
-"""Smallest eigenvalue of a group in the model, in units of its largest."""
 SINGLE = 10 * float(np.finfo(np.float32).eps)
 """Smallest bend in units of the matrix's largest eigenvalue for which single precision does."""
 SMALL = 1e-2
@@ -64,14 +62,15 @@ class GroupLasso:
     """A solver for problems with one ``matrix`` (D, D), of which it keeps what it has found out.
 
     ``single``: Newton systems may be solved in single precision, which pays where products with the matrix are their work.
+    ``spectra``: those of this matrix, or of any that is not below it, for problems that differ little.
     """
 
-    def __init__(self, matrix: Array, groups: Groups, *, single: bool = False) -> None:
+    def __init__(self, matrix: Array, groups: Groups, *, single: bool = False, spectra: Spectra | None = None) -> None:
         self.single = single
         self.matrix = matrix if matrix.flags.c_contiguous else np.ascontiguousarray(matrix.T)  # which is the same
         self.groups = groups
-        self._spectra = [_spectrum(matrix[some, some]) for some in groups.slices]
-        self._largest = sum(float(values[-1]) for values, _ in self._spectra)  # no eigenvalue of the matrix is above it
+        self._spectra = Spectra(matrix, groups) if spectra is None else spectra
+        self._largest = float(np.linalg.norm(matrix))  # no eigenvalue is above it
         self._preconditioner = Preconditioner()
         self._part = np.ones(len(matrix), dtype=bool), self.matrix
 
@@ -110,10 +109,11 @@ class GroupLasso:
         """The way to where each group in turn has its minimum, in the quadratic model: (D, B, c)."""
         scale, ridge = problem.model_scale(state)[:, None], penalty.ridge[:, None]
         coef, slopes = state.coef.copy(), state.slopes - ridge * state.coef
-        for some, length, (values, vectors) in zip(self.groups.slices, penalty.lengths, self._spectra, strict=True):
+        for group, (some, length) in enumerate(zip(self.groups.slices, penalty.lengths, strict=True)):
             old = coef[some]
             if not old.any() and np.all(self._sizes(slopes[some]) <= (1 + SLACK) * length[:, None]):
                 continue
+            values, vectors = self._spectra[group]
             curvature = scale * values[:, None, None] + ridge
             pull = times(vectors.T, slopes[some]) + curvature * times(vectors.T, old)
             change = times(vectors, self._block_minimum(curvature, pull, length)) - old
@@ -168,12 +168,6 @@ class GroupLasso:
             better = _objective(rest, without, fewer) < _objective(rest, within, fewer)
             best = best.replaced(some[better], without.take(better))
         return best
-
-
-def _spectrum(matrix: Array) -> tuple[Array, Array]:
-    """Eigenvalues and eigenvectors; a model that is flat in some direction would send a group to infinity there."""
-    values, vectors = linalg.eigh(matrix, check_finite=False)
-    return np.maximum(values, max(FLATTEST * float(values[-1]), np.finfo(np.float64).tiny ** 0.5)), vectors
 
 
 def _objective(problem: Problem, state: State, penalty: GroupPenalty) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol, Self
@@ -16,10 +17,13 @@ from bochner.solvers.least_squares import LeastSquares
 from bochner.solvers.normal_equations import CentredMoments
 from bochner.solvers.problem import Problem
 from bochner.solvers.row_loss import ArrayPasses, RowLoss
+from bochner.solvers.spectra import Spectra
 from bochner.statistics import Moments
 
 SIDE_BY_SIDE, MOST_PENALTIES = 64, 10
 """Columns that are solved at a time, and most penalties among them."""
+OF_A_LOSS = ("bound", "shift_free", "values", "slopes", "curve", "curvature", "conjugate")
+"""What an object must have to be a loss."""
 
 
 @dataclass(frozen=True)
@@ -84,14 +88,15 @@ def walk_path(
     alphas: Array,
     *,
     start: Array | None = None,
+    spectra: Spectra | None = None,
     tol: float = 1e-6,
     max_iter: int = MOST_ROUNDS,
 ) -> Iterator[GroupLassoPath]:
     """The path of any problem on features whose groups are consecutive, piece by piece; an eliminated intercept is zero.
 
-    ``start`` are coefficients (D, c) to start from, else zero.
+    ``start`` are coefficients (D, c) to start from, else zero; ``spectra`` as in :class:`GroupLasso`.
     """
-    solver = GroupLasso(problem.matrix, penalties.groups, single=problem.single)
+    solver = GroupLasso(problem.matrix, penalties.groups, single=problem.single, spectra=spectra)
     start = problem.zero() if start is None else start.reshape(problem.zero().shape)
     n_columns, width, n_outputs = start.shape
     chunk = int(np.clip(SIDE_BY_SIDE // (width * n_outputs), 1, MOST_PENALTIES))
@@ -161,7 +166,7 @@ def group_lasso_path(
     Parameters
     ----------
     features : array of shape (n, D)
-        The rows x_i.
+        The rows x_i, computed with in float64.
     targets : array of shape (n,) or (n, c)
         The targets y_i.
     groups : array of shape (D,)
@@ -172,6 +177,10 @@ def group_lasso_path(
     alphas : array of shape (L,), optional
         The penalties, which are taken from the largest down; without them, ``n_alphas`` from the smallest at which no group
         is in down to ``smallest`` of it.
+    n_alphas : int, default=20
+        Number of penalties, without ``alphas``.
+    smallest : float, default=3e-3
+        The last of them as a part of the first, above 0 and at most 1.
     l1_ratio : float, default=1.0
         The share of the group penalty; the rest is a ridge penalty.
     group_weights : array of shape (r,), optional
@@ -207,7 +216,8 @@ def group_lasso_path(
     X = X if np.array_equal(order, np.arange(len(order))) else X[:, order]
     centred = CentredMoments(Moments.of(X, Y, weights))
     problem: Repeatable
-    if loss == "squared":
+    squared = isinstance(loss, str) and loss == "squared"
+    if squared:
         problem = LeastSquares.of(centred, together=shared)
     else:
         problem = RowLoss.of(ArrayPasses(X), _checked_loss(loss, Y), Y, weights, centred, together=shared)
@@ -217,24 +227,24 @@ def group_lasso_path(
     path = solve_path(problem, penalties, falling, tol=tol, max_iter=max_iter)
     coef = np.empty_like(path.coef)
     coef[:, order] = path.coef
-    if loss == "squared":
+    if squared:
         path = with_intercept(path, centred)
     return replace(path, coef=coef)
 
 
 def _checked(features: Any, targets: Any, groups: Any, sample_weight: Any) -> tuple[Array, Array, Array, Array]:
     """Rows (n, D), targets (n, c), labels (D,) and weights (n,) that fit together."""
-    X, Y, labels = np.asarray(features), np.asarray(targets, dtype=np.float64), np.asarray(groups)
-    X = X if X.dtype == np.float32 else X.astype(np.float64, copy=False)
+    X, Y, labels = np.asarray(features, dtype=np.float64), np.asarray(targets, dtype=np.float64), np.asarray(groups)
     Y = Y[:, None] if Y.ndim == 1 else Y
     if X.ndim != 2 or 0 in X.shape:
         raise ValueError(f"features must be an array of rows and columns, got one of shape {X.shape}.")
     if Y.ndim != 2 or len(Y) != len(X):
         raise ValueError(f"targets must have one row for each of the {len(X)} rows of features, got shape {Y.shape}.")
     if labels.shape != (X.shape[1],):
+        what = reprlib.repr(groups) if labels.ndim == 0 else f"an array of shape {labels.shape}"
         raise ValueError(
             f"groups must name the group of each of the {X.shape[1]} columns of features, such as "
-            f"{[0, 0, 1, 1][: X.shape[1]]}, got {'a list' if labels.ndim == 0 else 'an array'} of shape {labels.shape}."
+            f"{[0, 0, 1, 1][: X.shape[1]]}, got {what}."
         )
     weights = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     if weights.shape != (len(X),) or not np.all(weights >= 0) or not weights.sum() > 0:
@@ -263,11 +273,14 @@ def _checked_alphas(alphas: Any) -> Array:
 
 def _checked_loss(loss: Any, Y: Array) -> Loss:
     """The loss of a name, or the loss itself, and targets that it can take."""
-    if not isinstance(loss, str):
-        return loss
     known = {**REGRESSION_LOSSES, **LOSSES}
-    if loss not in known:
-        raise ValueError(f"loss must be one of {', '.join(known)}, or an object of bochner.losses, got {loss!r}.")
+    if not isinstance(loss, str) and not isinstance(loss, type) and all(hasattr(loss, name) for name in OF_A_LOSS):
+        return loss
+    if not isinstance(loss, str) or loss not in known:
+        raise ValueError(
+            f"loss must be one of {', '.join(known)}, or an object of bochner.losses such as EpsilonLogistic(epsilon=0.1), "
+            f"got {loss!r}."
+        )
     if loss == "logistic" and not np.all(np.abs(Y) == 1):
         raise ValueError("Targets of the logistic loss must be -1 or +1: write numpy.where(y == label, 1.0, -1.0).")
     if loss == "multinomial" and not (np.all((Y == 0) | (Y == 1)) and np.all(Y.sum(axis=1) == 1)):
@@ -279,13 +292,12 @@ def _checked_loss(loss: Any, Y: Array) -> Loss:
 
 
 def _check_numbers(*, n_alphas: int, smallest: float, l1_ratio: float, tol: float, max_iter: int) -> None:
-    for name, value, sound in (
-        ("n_alphas", n_alphas, n_alphas >= 1),
-        ("smallest", smallest, 0 < smallest <= 1),
-        ("l1_ratio", l1_ratio, 0 <= l1_ratio <= 1),
-        ("tol", tol, tol > 0),
-        ("max_iter", max_iter, max_iter >= 1),
+    for name, value, sound, limits in (
+        ("n_alphas", n_alphas, n_alphas >= 1, "at least 1"),
+        ("smallest", smallest, 0 < smallest <= 1, "above 0 and at most 1"),
+        ("l1_ratio", l1_ratio, 0 <= l1_ratio <= 1, "from 0 to 1"),
+        ("tol", tol, tol > 0, "positive"),
+        ("max_iter", max_iter, max_iter >= 1, "at least 1"),
     ):
         if not sound:
-            limits = {"n_alphas": "at least 1", "max_iter": "at least 1", "tol": "positive"}.get(name, "from 0 to 1")
             raise ValueError(f"{name} must be {limits}, got {value!r}.")
