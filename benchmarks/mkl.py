@@ -143,6 +143,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--results", type=Path, default=RESULTS / "mkl.json", help="file of results")
     parser.add_argument("--sets", nargs="+", metavar="NAME", help="these sets only")
     parser.add_argument("--methods", nargs="+", metavar="NAME", help='these methods only, such as bochner or "best single"')
+    parser.add_argument("--task", choices=(CLEAN, NOISY), help="without views of noise only, or with them only")
     parser.add_argument("--splits", nargs="+", type=int, default=[0, 1, 2, 3, 4], help="default: 0 1 2 3 4")
     parser.add_argument("--fresh", action="store_true", help="fit again what already has a row")
     parser.add_argument("--budget", type=float, metavar="SECONDS", help="start no new fit after this time")
@@ -174,6 +175,7 @@ def main() -> None:
         [method for method in METHODS if method.name in methods],
         options.splits,
     )
+    todo = [job for job in todo if options.task in (None, job.key[0])]
     if options.list:
         print("\n".join(f"{job.cost:8.0f} s  {' '.join(map(str, job.key))}" for job in todo))
     else:
