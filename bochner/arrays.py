@@ -1,7 +1,7 @@
 """Arrays of any kind: their namespace, dtype and device, and the few operations that every room needs.
 
 Everything below works on NumPy arrays, on SciPy sparse matrices where it says so, and on the arrays of any library that
-follows the array API standard (PyTorch, JAX, CuPy, ...), without importing that library.
+follows the array API standard and whose arrays can be assigned to (PyTorch, CuPy, ...), without importing that library.
 """
 
 from __future__ import annotations

@@ -51,6 +51,15 @@ class Evaluation:
     """Where there are clearly more features than rows: the rows' span, in whose coordinates the moments are."""
 
 
+@dataclass(frozen=True)
+class Fit:
+    """The model of the rows to fit: coefficients (d, c), intercept (c,), and whether it minimises what it should."""
+
+    coef: Array
+    intercept: Array
+    converged: bool = True
+
+
 class Criterion(Protocol):
     """What is minimised over kernels: a held-out error with its penalty chosen, its gradient, and the fit it leads to."""
 
@@ -66,8 +75,8 @@ class Criterion(Protocol):
     ) -> Any:
         """The criterion of a map: an object with ``value``, ``log_alpha`` and ``gradient``."""
 
-    def fit(self, feature_map: FeatureMap, evaluation: Any) -> tuple[Array, Array]:
-        """Coefficients (d, c) and intercept (c,) of the rows to fit, with the penalty of an evaluation."""
+    def fit(self, feature_map: FeatureMap, evaluation: Any) -> Fit:
+        """The model of the rows to fit, with the penalty of an evaluation."""
 
     def held_out(self, feature_map: FeatureMap, evaluation: Any) -> HeldOut:
         """Every validated row with its prediction by the model that has not seen it."""
@@ -110,8 +119,8 @@ class HeldOutError:
         chosen = {k: (m.coef, m.intercept) for k, m in models.items()}
         return Evaluation(best.value, best.log_alpha, pulled_back, totals, chosen, basis)
 
-    def fit(self, feature_map: FeatureMap, evaluation: Evaluation) -> tuple[Array, Array]:
-        """Coefficients (d, c) and intercept (c,) of the rows to fit, with the penalty of an evaluation."""
+    def fit(self, feature_map: FeatureMap, evaluation: Evaluation) -> Fit:
+        """The model of the rows to fit, with the penalty of an evaluation."""
         return fit_ridge(evaluation)
 
     def held_out(self, feature_map: FeatureMap, evaluation: Evaluation) -> HeldOut:
@@ -162,11 +171,11 @@ class HeldOutError:
         return functools.reduce(operator.add, map(of_part, range(len(self.folds.parts))))
 
 
-def fit_ridge(evaluation: Evaluation) -> tuple[Array, Array]:
-    """The ridge regression of the moments of an evaluation, at its penalty: coefficients (d, c) and intercept (c,)."""
+def fit_ridge(evaluation: Evaluation) -> Fit:
+    """The ridge regression of the moments of an evaluation, at its penalty."""
     centred = CentredMoments(evaluation.totals)
     coef, intercept = centred.coefficients(np.exp(evaluation.log_alpha))
-    return _expand(coef, evaluation.basis), intercept
+    return Fit(_expand(coef, evaluation.basis), intercept)
 
 
 def _expand(coef: Array, basis: Span | None) -> Array:

@@ -118,6 +118,8 @@ class Plan:
     scale_penalty: ScalePenalty = field(default_factory=NoScalePenalty)
     n_starts: int = 2
     """Starts of each family, at multiples of the median scale. Zero: the scales of the families themselves."""
+    given: tuple[Kernel, ...] = ()
+    """Those of the families that start from their own scales all the same."""
     log_alpha: Any = None
     """Where the search for the penalty starts; None: everywhere."""
     tol: float | None = None
@@ -387,7 +389,8 @@ class Candidate:
 
 def _starts(family: Kernel, space: Space, plan: Plan) -> list[Kernel]:
     """The family at its best multiple of the median scale, at the median scale itself, and at the next best multiples."""
-    if plan.n_starts == 0 or not family.has_bandwidth:
+    given = any(family is one for one in plan.given)
+    if plan.n_starts == 0 or given or not family.has_bandwidth:
         return [family.replace(scale=family.scales(space.n_columns))]
     median = median_scale(family, space.sample())
     kernels = [family.replace(scale=np.full(space.n_columns, factor * median)) for factor in START_FACTORS]

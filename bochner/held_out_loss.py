@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bochner.arrays import Array, fetch64
+from bochner.criteria import Fit
 from bochner.engines import forward, predict, pull_back
 from bochner.engines.products import Products, TableFeatures
 from bochner.features import FeatureGradient, FeatureMap
@@ -51,6 +52,8 @@ class LossEvaluation:
     gradient: FeatureGradient | None
     models: dict[int, tuple[Array, Array]]
     """For each validated part, the coefficients (d, c) and intercept (c,) that predict it."""
+    converged: bool
+    """Whether all of them are at their minimum."""
 
 
 class HeldOutLoss:
@@ -89,17 +92,17 @@ class HeldOutLoss:
         models = {k: LossModel(_expand(m.coef, basis), _expand(m.adjoint, basis)) for k, m in best.models.items()}
         slope = self._gradient(feature_map, models) if gradient else None
         predictors = {k: (model.coef[:-1], model.coef[-1]) for k, model in models.items()}
-        return LossEvaluation(best.value, best.log_alpha, slope, predictors)
+        return LossEvaluation(best.value, best.log_alpha, slope, predictors, best.converged)
 
-    def fit(self, feature_map: FeatureMap, evaluation: LossEvaluation) -> tuple[Array, Array]:
-        """Coefficients (d, c) and intercept (c,) of the rows to fit, with the penalty of an evaluation."""
+    def fit(self, feature_map: FeatureMap, evaluation: LossEvaluation) -> Fit:
+        """The model of the rows to fit, with the penalty of an evaluation, whose models count for ``converged``."""
         tables, basis = self._tables(feature_map)
         fitted = range(len(tables)) if self.folds.fitted is None else self.folds.fitted
         problem = _problem([self.folds.parts[k] for k in fitted], [tables[k] for k in fitted], self.loss)
         start = np.mean([np.vstack(model) for model in evaluation.models.values()], axis=0)
         result, _ = problem.solve(float(np.exp(evaluation.log_alpha)), _reduce(start, basis))
         coef = _expand(result.coef, basis)
-        return coef[:-1], coef[-1]
+        return Fit(coef[:-1], coef[-1], result.converged and evaluation.converged)
 
     def held_out(self, feature_map: FeatureMap, evaluation: LossEvaluation) -> HeldOut:
         """Every validated row with its scores by the model that has not seen it."""
@@ -167,6 +170,8 @@ class LossSolution:
     slope: float
     log_alpha: float
     models: dict[int, LossModel]
+    converged: bool
+    """Whether all models are at their minimum, as exactly as was asked for."""
     curvature: float | None = None
     """The second derivative in log alpha, which is not known here."""
 
@@ -216,7 +221,7 @@ class FoldedLoss(PenaltySearch):
     def _solve(self, log_alpha: float, tol: float, adjoint_tol: float) -> LossSolution:
         alpha = float(np.exp(log_alpha))
         value = slope = 0.0
-        models = {}
+        models, converged = {}, True
         for k, problem in self.problems.items():
             result, point = problem.solve(alpha, self._start(k, log_alpha), tol=tol)
             self.known[k][log_alpha] = result.coef
@@ -225,7 +230,8 @@ class FoldedLoss(PenaltySearch):
             value += held_value
             slope -= 2 * alpha * float(np.sum(result.coef[:-1] * adjoint[:-1]))
             models[k] = LossModel(result.coef, adjoint)
-        return LossSolution(value, slope, log_alpha, models)
+            converged = converged and result.converged
+        return LossSolution(value, slope, log_alpha, models, converged)
 
     def _held_out(self, k: int, coef: Array) -> tuple[float, Array]:
         """Part k's share of the held-out loss, and its gradient in the coefficients: (d + 1, c)."""

@@ -19,7 +19,7 @@ import numpy as np
 from scipy import linalg
 
 from bochner.arrays import Array, dense
-from bochner.criteria import Evaluation, fit_ridge
+from bochner.criteria import Evaluation, Fit, fit_ridge
 from bochner.engines import forward, pull_back
 from bochner.features import FeatureGradient, FeatureMap
 from bochner.folds import Folds, HeldOut, Rows
@@ -54,8 +54,8 @@ class LeaveOneOutError:
         totals = Moments.of(features, self.rows.targets, self.rows.weights)
         return Evaluation(best.value, best.log_alpha, pulled_back, totals, {}, basis)
 
-    def fit(self, feature_map: FeatureMap, evaluation: Evaluation) -> tuple[Array, Array]:
-        """Coefficients (d, c) and intercept (c,) of all rows, with the penalty of an evaluation."""
+    def fit(self, feature_map: FeatureMap, evaluation: Evaluation) -> Fit:
+        """The model of all rows, with the penalty of an evaluation."""
         return fit_ridge(evaluation)
 
     def held_out(self, feature_map: FeatureMap, evaluation: Evaluation) -> HeldOut:

@@ -37,8 +37,9 @@ HOPELESS = 1.1
 ROUGH = 1e-3
 """Duality gap, as a part of the objective, that is enough to compare errors on held-out rows."""
 
-Refit = Literal["ridge", "weighted"]
-"""Ridge regression of the kernels that are in: of their plain sum, or of their sum weighted by d_t."""
+Refit = Literal["ridge", "weighted", "joint"]
+"""Ridge regression of the kernels that are in: of their plain sum, of their sum weighted by d_t, or of one kernel on the
+columns of all of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,6 +156,25 @@ def learn_weights(
         held_out=HeldOut(Rows.stack([rows for rows, _ in held_out]), np.concatenate([p for _, p in held_out])),
         converged=final.converged,
         n_iter=final.n_iter,
+    )
+
+
+def refit_jointly(learned: LearnedWeights, folds: Folds, feature_map: StackedMap, choices: WeightChoices) -> LearnedWeights:
+    """The kernels that are in as before, and ridge regression on the features of one kernel in their place."""
+    plain = replace(choices, weights=np.ones(1), alpha=None, l1_ratios=(0.0,), refits=(None,))
+    joint = learn_weights(folds, feature_map, plain)
+    alpha, l1_ratio = learned.chosen.alpha, learned.chosen.l1_ratio
+
+    def told(trial: Trial) -> Trial:
+        return replace(trial, alpha=alpha, l1_ratio=l1_ratio, refit="joint", ridge=trial.alpha, n_in=learned.chosen.n_in)
+
+    return replace(
+        learned,
+        coef=joint.coef,
+        intercept=joint.intercept,
+        chosen=told(joint.chosen),
+        trials=learned.trials + [told(trial) for trial in joint.trials],
+        held_out=joint.held_out,
     )
 
 

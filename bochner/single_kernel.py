@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from bochner.arrays import Array, dense
-from bochner.criteria import Criterion, HeldOutError
+from bochner.criteria import Criterion, Fit, HeldOutError
 from bochner.descent import Descent, Level, Plan, Point, choose_ties, descend
 from bochner.features import FeatureChoices, FeatureMap, build_map
 from bochner.folds import Folds, HeldOut, Rows
@@ -38,8 +38,7 @@ class LearnedKernel:
     """The end of single-kernel learning: the map, the regression on it, and how it got there."""
 
     feature_map: FeatureMap
-    coef: Array
-    intercept: Array
+    fit: Fit
     alpha: Any
     value: float
     held_out: HeldOut
@@ -127,11 +126,10 @@ def learn_kernel(
     if best.penalty_was_bounded() or objective is not best.objective:
         point = objective.evaluate(kernel, point.log_alpha, gradient=False, bounds=best.final_bounds(objective))
     feature_map = objective.feature_map.with_kernel(kernel)
-    coef, intercept = objective.criterion.fit(feature_map, point.evaluation)
+    fit = objective.criterion.fit(feature_map, point.evaluation)
     return LearnedKernel(
         feature_map=feature_map,
-        coef=coef,
-        intercept=intercept,
+        fit=fit,
         alpha=np.exp(point.log_alpha).tolist(),
         value=point.value,
         held_out=objective.criterion.held_out(feature_map, point.evaluation),

@@ -14,7 +14,7 @@ from bochner.arrays import Array, dense
 class Moments:
     """Weighted sums over rows that determine every ridge regression on their features Phi (n, d) and targets Y (n, c).
 
-    Sums, not means; those of several blocks of rows add up, and the rows of a fold can be taken out again. All float64.
+    Sums, not means; those of several blocks of rows add up. All float64.
     """
 
     gram: Array
@@ -32,16 +32,17 @@ class Moments:
 
     @classmethod
     def of(cls, features: Array, targets: Array, weights: Array) -> Moments:
-        """The moments of one block: features (b, d) of any dtype or sparse, targets (b, c) and weights (b,) in float64."""
+        """The moments of one block: features (b, d), dense or sparse, targets (b, c) and weights (b,) in float64.
+
+        Features of float32 stay so; all others become float64.
+        """
         total = MomentSum(features.shape[1], targets.shape[1])
-        total.add(np.array(dense(features)), targets, weights)
+        dtype = np.float32 if features.dtype == np.float32 else np.float64
+        total.add(np.array(dense(features), dtype=dtype), targets, weights)
         return total.moments()
 
     def __add__(self, other: Moments) -> Moments:
         return Moments(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
-
-    def __sub__(self, other: Moments) -> Moments:
-        return Moments(*(getattr(self, f.name) - getattr(other, f.name) for f in fields(self)))
 
     def squared_error(self, coef: Array, intercept: Array) -> Array:
         """Sum of w (phi . coef + intercept - y)^2 over the rows, for each target: (c,)."""
@@ -84,7 +85,7 @@ class MomentSum:
     def add(self, features: Array, targets: Array, weights: Array) -> None:
         """One more block: features (b, d), which are used up, targets (b, c) and weights (b,) in float64.
 
-        Products of float32 features are taken in float32, and their sums over blocks in float64.
+        Features are float32 or float64; products of float32 ones are taken in float32, and summed over blocks in float64.
         """
         root = np.sqrt(weights)
         if not np.all(weights == 1):

@@ -10,7 +10,7 @@ from bochner.criteria import FoldedRidge, HeldOutError
 from bochner.engines import forward, passes
 from bochner.folds import Folds, Rows
 from bochner.kernels import Gaussian
-from bochner.solvers.penalty_search import HIGHEST_PENALTY, LOWEST_PENALTY
+from bochner.solvers.penalty_search import HIGHEST_PENALTY, LOWEST_PENALTY, PRECISION
 from tests.cases import BUILT_IN, each, numerical_gradient, relative_error, rows, small_map, with_scales
 
 LOG_ALPHA = float(np.log(1e-3))
@@ -147,7 +147,7 @@ def test_gradient_at_the_best_penalty_is_that_of_the_profile(scheme):
     folds = make_folds(Gaussian(), scheme=scheme)
     feature_map = make_map(Gaussian())
     evaluation = HeldOutError(folds).evaluate(feature_map)
-    ridge_slope = []
+    found = []
 
     def profiled(theta):
         moved = feature_map.with_kernel(feature_map.kernel.with_theta(theta))
@@ -157,14 +157,23 @@ def test_gradient_at_the_best_penalty_is_that_of_the_profile(scheme):
         best = min(
             (r.real for r in curve.deriv().roots() if abs(r.imag) < 1e-9), key=lambda r: abs(r - evaluation.log_alpha)
         )
-        ridge_slope.append(best - evaluation.log_alpha)
+        found.append((best, curve.deriv(2)(best), np.max(np.abs(curve(log_alphas) - values))))
         return curve(best)
 
-    difference = numerical_gradient(profiled, feature_map.kernel.theta, 1e-2)
-    assert max(map(abs, ridge_slope)) < 0.5
+    step = 1e-2
+    profiled(feature_map.kernel.theta)
+    difference = numerical_gradient(profiled, feature_map.kernel.theta, step)
+    best, curvature, _ = found[0]
+    moves = [abs(there - best) for there, _, _ in found]
+    misfit = max(error for _, _, error in found)
+    assert max(abs(there - evaluation.log_alpha) for there, _, _ in found) < 0.5
+    off = abs(evaluation.log_alpha - best)
+    assert 0.5 * curvature * off**2 <= PRECISION * evaluation.value  # where the search ends
+    # The gradient at a penalty that is off by so much differs by off times the mixed derivative, which is the curvature
+    # times what the best penalty moves in a unit of theta. Moves are over up to two steps, so that the bound is doubled;
+    # the difference has 18/12 of the polynomials' misfit in it, over a step.
     gradient = feature_map.kernel.unconstrain(evaluation.gradient.parameters)
-    # The slope in log alpha is at most 1e-3 of the value, where a step in theta moves log alpha by about as much.
-    assert np.max(np.abs(gradient - difference)) <= 2e-3 * evaluation.value * 5
+    assert np.max(np.abs(gradient - difference)) <= curvature * off * max(moves) / step + 2 * misfit / step
 
 
 @each(IDENTITY_INPUT)

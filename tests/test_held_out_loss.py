@@ -14,6 +14,7 @@ from bochner.folds import Folds, Rows
 from bochner.held_out_loss import FoldedLoss, HeldOutLoss
 from bochner.kernels import Cauchy, Gaussian, Matern, SkewedChi2
 from bochner.losses import LOSSES
+from bochner.solvers import newton
 from bochner.solvers.penalty_search import HIGHEST_PENALTY, LOWEST_PENALTY
 from tests.cases import numerical_gradient, relative_error, slope_along
 from tests.test_criteria import SCHEMES, dense_features, make_folds, make_map
@@ -80,6 +81,11 @@ def folded(folds, feature_map, name):
     return FoldedLoss(folds, LOSSES[name], tables, criterion._known)
 
 
+def bordered(fit):
+    """Coefficients with the intercept as their last row."""
+    return np.vstack([fit.coef, fit.intercept])
+
+
 def assert_same(one, two):
     assert one.value == pytest.approx(two.value, rel=SOLVED)
     assert relative_error(one.gradient.parameters["scale"], two.gradient.parameters["scale"]) <= 100 * SOLVED
@@ -111,10 +117,11 @@ def test_best_penalty_and_fit_on_all_rows(scheme, name, c):
     evaluation = criterion.evaluate(feature_map, gradient=False)
     grid = np.linspace(np.log(1e-6), np.log(HIGHEST_PENALTY), 20)
     assert evaluation.value <= 1.001 * min(by_hand(folds, feature_map, float(np.exp(t)), name)[0] for t in grid)
-    coef, intercept = criterion.fit(feature_map, evaluation)
+    fit = criterion.fit(feature_map, evaluation)
     whole = Rows.stack(list(folds.parts))
     scores = refit(whole, whole.X, feature_map, float(np.exp(evaluation.log_alpha)), name)
-    found = dense_features(feature_map, whole.X) @ coef + intercept
+    found = dense_features(feature_map, whole.X) @ fit.coef + fit.intercept
+    assert fit.converged
     np.testing.assert_allclose(found, scores, rtol=0, atol=SOLVED * np.abs(scores).max())
 
 
@@ -128,14 +135,14 @@ def test_span_of_the_rows(scheme, name, c, fixed_penalty, monkeypatch):
     assert criterion._tables(feature_map)[1].coordinates.shape == (18, 18)
     reduced = criterion.evaluate(feature_map, LOG_ALPHA)
     assert_same(criterion.evaluate(feature_map, LOG_ALPHA), reduced)
-    coef = np.vstack(criterion.fit(feature_map, reduced))
+    fit = criterion.fit(feature_map, reduced)
     monkeypatch.setattr(held_out_loss, "few_rows", lambda *_: False)
     assert criterion._tables(feature_map)[1] is None
     full = HeldOutLoss(folds, LOSSES[name]).evaluate(feature_map, LOG_ALPHA)
     assert_same(reduced, full)
     for k in folds.validated:
         assert relative_error(reduced.models[k][0], full.models[k][0]) <= SOLVED
-    assert relative_error(coef, np.vstack(criterion.fit(feature_map, full))) <= SOLVED
+    assert relative_error(bordered(fit), bordered(criterion.fit(feature_map, full))) <= SOLVED
 
 
 @each_case
@@ -168,7 +175,22 @@ def test_parts_to_fit():
     folds = replace(folds, fitted=(0,))
     criterion = HeldOutLoss(folds, LOSSES["logistic"], penalty=1e-3)
     evaluation = criterion.evaluate(feature_map, gradient=False)
-    np.testing.assert_allclose(criterion.fit(feature_map, evaluation)[0], evaluation.models[1][0], rtol=SOLVED)
+    np.testing.assert_allclose(criterion.fit(feature_map, evaluation).coef, evaluation.models[1][0], rtol=SOLVED)
+
+
+@each_case
+def test_too_few_newton_steps_are_told(name, c, monkeypatch):
+    """By the models of the parts, and by that of all rows."""
+    folds, feature_map = case(name, c, "kfold")
+    criterion = HeldOutLoss(folds, LOSSES[name], penalty=1e-3)
+    solved = criterion.evaluate(feature_map, gradient=False)
+    assert solved.converged
+    monkeypatch.setattr(newton, "MOST_NEWTON_STEPS", 1)
+    assert not HeldOutLoss(folds, LOSSES[name], penalty=1e-3).evaluate(feature_map, gradient=False).converged
+    assert not criterion.fit(feature_map, solved).converged
+    monkeypatch.undo()
+    assert criterion.fit(feature_map, solved).converged
+    assert not criterion.fit(feature_map, replace(solved, converged=False)).converged
 
 
 # -- gradient ------------------------------------------------------------------------------------------------------------
@@ -331,7 +353,7 @@ def test_kept_and_recomputed_features_agree(scheme, name, c, fixed_penalty, monk
     monkeypatch.setattr(held_out_loss, "forward", None)  # what keeps features is not called
     recomputed = HeldOutLoss(folds, LOSSES[name]).evaluate(feature_map, LOG_ALPHA)
     assert_same(recomputed, kept)
-    one, two = (np.vstack(criterion.fit(feature_map, evaluation)) for evaluation in (kept, recomputed))
+    one, two = (bordered(criterion.fit(feature_map, evaluation)) for evaluation in (kept, recomputed))
     assert relative_error(two, one) <= SOLVED
 
 

@@ -9,13 +9,15 @@ from sklearn.linear_model import Ridge
 
 from bochner import KernelClassifier, KernelRegressor
 from bochner.exact import KernelRidgeGD
+from bochner.features import FeatureChoices, build_map
+from bochner.kernels import Chi2, Gaussian, Matern
 
 mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
 
 from matplotlib.figure import Figure  # noqa: E402
 
-from bochner.plots import plot_calibration, plot_history, plot_predictions, plot_relevance  # noqa: E402
+from bochner.plots import plot_calibration, plot_history, plot_kernel, plot_predictions, plot_relevance  # noqa: E402
 
 NAMES = ["a", "b", "c", "d"]
 
@@ -82,6 +84,25 @@ def test_relevance_shows_the_first_columns_and_says_so(regressor, ax):
         plot_relevance(regressor, ax, top=0)
 
 
+# -- kernels --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_kernel_of_several_scales_is_drawn_at_a_scale_of_one(regressor, ax):
+    plot_kernel(regressor.kernel_, ax=ax)
+    plain = plot_kernel(regressor.kernel_.replace(scale=1.0), ax=Figure().subplots())
+    np.testing.assert_array_equal(ax.get_lines()[0].get_xydata(), plain.get_lines()[0].get_xydata())
+    assert (ax.get_xlabel(), plain.get_xlabel()) == ("x times its scale", "x")
+    assert plot_kernel(Chi2(scale=[1.0, 2.0]), ax=Figure().subplots()).get_xlabel() == "x, at a scale of one"
+    assert plot_kernel(Matern(scale=[0.5]), ax=Figure().subplots()).get_xlabel() == "x"
+
+
+def test_several_scales_against_a_map_of_one_column(ax):
+    one = build_map(Gaussian(), 1, FeatureChoices(n_features=8), np.random.default_rng(0))
+    with pytest.raises(ValueError, match=r"kernel has 2 scales, .*: give the map's own kernel, feature_map\.kernel"):
+        plot_kernel(Gaussian(scale=[1.0, 2.0]), one, ax)
+    assert len(plot_kernel(one.kernel, one, ax).get_lines()) == 2
+
+
 # -- history --------------------------------------------------------------------------------------------------------------
 
 
@@ -139,6 +160,11 @@ def test_calibration_of_two_classes(ax):
     ends = np.array([segment[:, 1] for segment in bars.get_segments()])
     chance = np.sqrt([0.05 * 0.95 / 10, 0.45 * 0.55 / 20, 0])
     np.testing.assert_allclose(ends, np.array([[0.2], [0.45], [1.0]]) + np.outer(chance, [-1, 1]))
+
+
+def test_calibration_without_probabilities(regressor, ax):
+    with pytest.raises(ValueError, match="KernelRegressor has no predict_proba: for a regressor, use plot_predictions"):
+        plot_calibration(regressor, np.zeros((3, 4)), np.zeros(3), ax)
 
 
 def test_calibration_bars_and_numbers_do_not_meet(ax):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from bochner import KernelRegressor, MultipleKernelClassifier, MultipleKernelRegressor
+from bochner.exact import GMKLClassifier, GMKLRegressor
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -32,6 +33,16 @@ def test_bars_are_the_weights(ax):
     assert plot_kernel_weights(model, ax) is ax
     assert [bar.get_width() for bar in ax.patches] == model.kernel_weights_[:, 0].tolist()
     assert [label.get_text() for label in ax.get_yticklabels()] == ["first", "second", "noise"]
+
+
+def test_weights_of_the_exact_counterparts(ax):
+    X = np.random.default_rng(0).standard_normal((60, 4))
+    model = GMKLRegressor(KERNELS).fit(X, np.sin(2 * X[:, 0]) + X[:, 1])
+    plot_kernel_weights(model, ax)
+    assert [bar.get_width() for bar in ax.patches] == model.kernel_weights_.tolist()
+    model = GMKLClassifier(KERNELS).fit(X, np.digitize(X[:, 0], [-0.5, 0.5]))
+    image = plot_kernel_weights(model, Figure().subplots()).get_images()[0]
+    np.testing.assert_array_equal(image.get_array(), model.kernel_weights_)
 
 
 def test_weights_of_classes_are_a_map(ax):

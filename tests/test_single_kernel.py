@@ -56,7 +56,7 @@ def test_coefficients_are_those_of_ridge_on_the_learned_features(kernel):
     # Predictions err by n eps times the condition, at most 1 + |Phi|^2 / alpha.
     tolerance = 60 * EPS * (1 + float(np.max(np.sum(features**2, axis=1))) / learned.alpha)
     assert tolerance < 1e-2
-    predictions = features @ learned.coef + learned.intercept
+    predictions = features @ learned.fit.coef + learned.fit.intercept
     np.testing.assert_allclose(predictions, expected.predict(features), rtol=0, atol=tolerance)
 
 
@@ -78,11 +78,11 @@ def test_the_criterion_falls(kernel):
 def test_more_features_than_rows():
     X, targets = sine(n=20)
     learned = learn(folds_of(X, targets), plan_of(levels=(Level(64, 20, 10),)))
-    assert learned.coef.shape == (64, 1)
+    assert learned.fit.coef.shape == (64, 1)
     expected = Ridge(alpha=20 * learned.alpha, solver="svd").fit(forward(learned.feature_map, X), targets)
     tolerance = 20 * EPS * (1 + 1 / learned.alpha)
     assert tolerance < 1e-2
-    predictions = forward(learned.feature_map, X) @ learned.coef + learned.intercept
+    predictions = forward(learned.feature_map, X) @ learned.fit.coef + learned.fit.intercept
     np.testing.assert_allclose(predictions, expected.predict(forward(learned.feature_map, X)).reshape(-1, 1), atol=tolerance)
 
 
@@ -162,13 +162,13 @@ def test_an_offset_never_leaves_rows_outside_the_domain(name):
     X[0, 0] = -0.99
     learned = learn(folds_of(X, np.log(X[:, :1] + 1)), plan_of(kernel))
     assert learned.feature_map.kernel.lower < X.min()
-    assert np.isfinite(learned.coef).all()
+    assert np.isfinite(learned.fit.coef).all()
 
 
 def test_the_same_seed_gives_the_same_kernel():
     X, targets = sine()
     one, two, other = (learn(folds_of(X, targets), plan_of(), seed=s) for s in (0, 0, 1))
-    np.testing.assert_array_equal(one.coef, two.coef)
+    np.testing.assert_array_equal(one.fit.coef, two.fit.coef)
     assert one.feature_map.kernel == two.feature_map.kernel
     assert one.feature_map.kernel != other.feature_map.kernel
 

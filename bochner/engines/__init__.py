@@ -1,4 +1,4 @@
-"""Engines: the only loops over blocks of rows."""
+"""Engines: the only loops over blocks of rows that make features."""
 
 from bochner.engines.passes import adjoint, forward, moments, predict, pull_back, quadratic_form
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 
 from bochner.arrays import Array
@@ -21,6 +23,7 @@ from bochner.folds import Folds
 from bochner.held_out_loss import HeldOutLoss
 from bochner.kernels import Kernel
 from bochner.losses import LOSSES
+from bochner.single_kernel import LearnedKernel
 from bochner.standardise import Standardiser
 
 LOSS_STEPS = 3
@@ -59,7 +62,8 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
     validation_error_ : float
         Mean held-out loss; for the squared loss, of the standardised class indicators.
     kernel_, scale_, relevance_, alpha_, families_, history_, n_iter_, converged_
-        As in :class:`bochner.KernelRegressor`.
+        As in :class:`bochner.KernelRegressor`. With an iterative solver, ``converged_`` is False also where that ended
+        early, and a warning says so.
 
     Examples
     --------
@@ -73,7 +77,7 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
 
     def __init__(
         self,
-        kernel: str | Kernel = "auto",
+        kernel: str | Kernel | Sequence[str | Kernel] = "auto",
         *,
         loss: str = "squared",
         n_features: int | None = None,
@@ -150,7 +154,18 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
         scores = self._columns_of(self._target_standardiser.undo(held_out.predictions))
         self.calibration_ = SoftmaxCalibration.fit(scores, chosen, held_out.rows.weights)
         self._warn_if_interrupted(learned.descent)
+        self._warn_unless_solved(learned)
         return self
+
+    def _warn_unless_solved(self, learned: LearnedKernel) -> None:
+        """Say that coefficients are not those of least loss; the model is whole by now."""
+        if not learned.fit.converged:
+            warnings.warn(
+                f"Newton's method ended before the least {self.loss} loss at alpha={self.alpha_:.2g}: coefficients or "
+                "held-out scores are not exact. Give a larger alpha.",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
 
     def _criterion(self) -> Callable[[Folds], Criterion]:
         if self.loss == "squared":

@@ -15,6 +15,8 @@ from bochner.folds import Folds, Rows
 FOLDS = 5
 LARGE = 50_000
 """Rows from which criterion="auto" holds out one part instead of folding all."""
+EXPECTED = "a number of folds (2 or more), a fraction (between 0 and 1), a splitter, or a set of your own as a tuple (X, y)"
+"""What ``validation`` may be."""
 
 
 def is_validation_set(validation: Any) -> bool:
@@ -73,17 +75,23 @@ def cut_rows(rows: Rows, rng: np.random.Generator, criterion: str, validation: i
         return Folds((rows.take(shuffled),), (0,))
     if criterion == "auto":
         whole = isinstance(validation, int | np.integer) or (validation is None and n < LARGE)
+        if not (validation is None or (whole and validation >= 2) or _is_fraction(validation)):
+            raise ValueError(f"validation must be {EXPECTED}, got {reprlib.repr(validation)}.")
         criterion = "kfold" if whole else "holdout"
     if criterion == "kfold":
         return _fold(rows, shuffled, validation)
     fraction = 0.2 if validation is None else validation
-    if not (isinstance(fraction, numbers.Real) and 0 < fraction < 1):
+    if not _is_fraction(fraction):
         raise ValueError(
             f"validation must be a fraction between 0 and 1 for 'holdout', got {fraction!r}; a set (X, y) or a "
             "splitter will do too."
         )
     held = min(n - 1, max(1, round(fraction * n)))
     return Folds((rows.take(shuffled[held:]), rows.take(shuffled[:held])), (1,))
+
+
+def _is_fraction(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and 0 < float(value) < 1
 
 
 def _fold(rows: Rows, shuffled: Array, validation: Any) -> Folds:
@@ -121,6 +129,11 @@ def split_rows(rows: Rows, rng: np.random.Generator, splits: Any, X: Any, y: Any
         if not pairs or np.sum(held_out, axis=0).max() > 1:
             raise ValueError("there are no splits, or a row is validated by more than one")
     except (TypeError, ValueError, IndexError) as error:
+        if isinstance(splits, list) and is_validation_set(tuple(splits)) and not _is_split(splits[0]):
+            raise ValueError(
+                f"{_described(splits)} looks like a set of your own: write a tuple (X, y) or (X, y, sample_weight). "
+                "A list is one of pairs (training rows, validation rows)."
+            ) from None
         raise ValueError(
             f"{_described(splits)} cannot be used: {error}. It must be a number of folds, a fraction, a set of your own as "
             "a tuple (X, y) or (X, y, sample_weight), or a splitter with disjoint validation sets that trains on all other "

@@ -86,16 +86,28 @@ class ScoreClassifier(ClassifierMixin):
 
     def _numbers_of(self, y: Array) -> Array:
         """The number of each label's class: (n,)."""
-        unknown = np.setdiff1d(y, self.classes_)
-        if len(unknown):
-            advice = (
-                ", or name all classes in a first partial_fit(X, y, classes=...)." if hasattr(self, "partial_fit") else "."
-            )
-            raise ValueError(
-                f"y has labels that the model does not know, such as {unknown[:1].tolist()[0]!r}: it knows "
-                f"{', '.join(map(repr, self.classes_[:10].tolist()))}. Leave those rows out{advice}"
-            )
+        grows = hasattr(self, "partial_fit")
+        self._refuse_unknown(y, ", or name all classes in a first partial_fit(X, y, classes=...)" if grows else "")
         return np.searchsorted(self.classes_, y)
+
+    def _check_validation_targets(self, X: Array, y: Any) -> None:
+        self._refuse_unknown(check_labels(self, X, y))
+
+    def _refuse_unknown(self, y: Array, advice: str = "") -> None:
+        """An error where labels (n,) are not among the classes; ``advice`` is what to do but to leave them out."""
+        unknown = np.setdiff1d(y, self.classes_)
+        if not len(unknown):
+            return
+        one, known = unknown.tolist()[0], self.classes_.tolist()
+        if isinstance(one, str) != isinstance(known[0], str):
+            raise ValueError(
+                f"y has labels of type {type(one).__name__}, such as {one!r}, and those of fit are of type "
+                f"{type(known[0]).__name__}, such as {known[0]!r}: give all of them the same type."
+            )
+        raise ValueError(
+            f"y has labels that the model does not know, such as {one!r}: it knows {', '.join(map(repr, known[:10]))}. "
+            f"Leave those rows out{advice}."
+        )
 
     # -- between classes and columns ----------------------------------------------------------------------------------
 

@@ -17,8 +17,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Array
 from bochner.descent import NO_SCALE, TOLERANCES, UNSEEN_PARTS, Descent, Level, Plan, family_name
-from bochner.estimators.folds import cut_rows, hold_out, is_splitter, is_validation_set, split_rows
-from bochner.estimators.validation import check_option, check_rows, check_weights, on_host, relative_weights
+from bochner.effects import MOST_COLUMNS, total_effects
+from bochner.estimators.folds import EXPECTED, cut_rows, hold_out, is_splitter, is_validation_set, split_rows
+from bochner.estimators.validation import (
+    check_flags,
+    check_option,
+    check_rows,
+    check_verbose,
+    check_weights,
+    on_host,
+    relative_weights,
+)
 from bochner.folds import Folds, Rows
 from bochner.kernels import Kernel, get_kernel
 from bochner.kernels.ties import SharedScales
@@ -57,11 +66,23 @@ class KernelLearner(BaseEstimator):
     def _levels(self, n_rows: int, n_columns: int) -> tuple[Level, ...]:
         """The sizes to go through."""
 
+    @property
+    def _automatic(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == "auto"
+
+    def _listed(self) -> tuple[str | Kernel, ...]:
+        """The names and objects that ``kernel`` stands for."""
+        if self._automatic:
+            return AUTO_KERNELS
+        if not isinstance(self.kernel, list | tuple):
+            return (self.kernel,)
+        if not len(self.kernel):
+            raise ValueError("kernel is empty: give the families to try, such as ['gaussian', 'matern32'], or one kernel.")
+        return tuple(self.kernel)
+
     def _families(self) -> tuple[Kernel, ...]:
         """The kernels to try, as they are named or given."""
-        if isinstance(self.kernel, str) and self.kernel == "auto":
-            return tuple(get_kernel(name) for name in AUTO_KERNELS)
-        return (get_kernel(self.kernel),)
+        return tuple(get_kernel(kernel) for kernel in self._listed())
 
     def _strictest(self) -> Kernel:
         """The kernel with the smallest domain among those to try."""
@@ -72,10 +93,16 @@ class KernelLearner(BaseEstimator):
         spread = self.standardiser_.spread
         return tuple(family.replace(scale=family.scales(n_columns) * spread) for family in self._families())
 
+    def _are_given(self) -> list[bool]:
+        """Which of the kernels to try came as objects, with scales of their own."""
+        return [any(family is kernel for kernel in self._listed()) for family in self._families()]
+
     def _check_choices(self) -> None:
         """Errors that need no data."""
         check_option("scale_penalty", self.scale_penalty, tuple(SCALE_PENALTIES))
         check_option("criterion", self.criterion, CRITERIA)
+        check_flags(self, "standardize", "warm_start")
+        check_verbose(self.verbose)
         for name, or_none in (("scale_penalty_strength", ""), ("tol", "None, or ")):
             value = getattr(self, name)
             if not (or_none and value is None) and not (isinstance(value, numbers.Real) and 0 <= float(value) < np.inf):
@@ -99,11 +126,15 @@ class KernelLearner(BaseEstimator):
         try:
             X = on_host(check_rows(self, X, kernel=self._strictest(), reset=False))
             weights = check_weights(sample_weight, X)
+            self._check_validation_targets(X, y)
             targets = self._targets_of(X, y)
             weights = weights * self._weights_of(X, y)
         except ValueError as error:
             raise ValueError(f"The validation set is not like the rows of fit: {error}") from error
         return X, targets, weights
+
+    def _check_validation_targets(self, X: Array, y: Any) -> None:
+        """Errors of targets that fit does not take for validation, beside those of all further targets."""
 
     def _check_new_rows(self, X: Any) -> Array:
         """Rows like those of the fit."""
@@ -147,6 +178,10 @@ class KernelLearner(BaseEstimator):
             held, targets, weights = self._check_validation_set(*self.validation)
             held_rows = Rows(self._standardised(held), self._target_standardiser(targets), weights / self._weight_unit)
             return hold_out(rows, rng, held_rows.in_form_of(rows).take(weights > 0))
+        if isinstance(self.validation, str) and self.validation in CRITERIA[1:]:
+            raise ValueError(
+                f"validation is {EXPECTED}, and {self.validation!r} is a criterion: write criterion={self.validation!r}."
+            )
         if self.criterion != "loo" and is_splitter(self.validation):
             return split_rows(rows, rng, self.validation, X, y, used)
         return cut_rows(rows, rng, self.criterion, self.validation)
@@ -154,14 +189,15 @@ class KernelLearner(BaseEstimator):
     def _plan(self, n_rows: int, n_columns: int, before: Kernel | None) -> Plan:
         """The descent to make; ``before`` is a kernel of earlier rows to start from."""
         families, levels = self._starts(n_columns), self._levels(n_rows, n_columns)
+        given = tuple(family for family, own in zip(families, self._are_given(), strict=True) if own)
         if before is not None:
             families, levels = self._resumed(before, n_columns), levels[-1:]
         penalty = SCALE_PENALTIES[self.scale_penalty](self.scale_penalty_strength)
         regularised = self.scale_penalty != "none" and self.scale_penalty_strength > 0
-        from_rows = isinstance(self.kernel, str) and before is None  # and not from scales that are given
         return Plan(
             families=families,
-            n_starts=2 if from_rows else 0,
+            n_starts=2 if before is None else 0,
+            given=given,
             levels=levels,
             ties=SharedScales(self._groups(n_columns)),
             scale_penalty=penalty,
@@ -172,9 +208,8 @@ class KernelLearner(BaseEstimator):
         """The kernel of an earlier fit to go on from: with warm_start, where ``kernel`` asks for no other family."""
         if not (self.warm_start and hasattr(self, "kernel_")):
             return None
-        if isinstance(self.kernel, str) and self.kernel == "auto":
-            return self.kernel_
-        return self.kernel_ if family_name(self.kernel_) == family_name(get_kernel(self.kernel)) else None
+        asked = {family_name(family) for family in self._families()}
+        return self.kernel_ if self._automatic or family_name(self.kernel_) in asked else None
 
     def _resumed(self, before: Kernel, n_columns: int) -> tuple[Kernel, ...]:
         """The kernel of an earlier fit, for the rows of this one."""
@@ -193,7 +228,7 @@ class KernelLearner(BaseEstimator):
         """
         n_rows, n_columns = sum(part.n for part in folds.to_fit), len(plan.ties.groups)
         few = n_columns > 1 and 2 * UNSEEN_PARTS <= n_rows < FEW_ROWS * n_columns
-        if self.scale != "auto" or not few or plan.n_starts == 0 or self.scale_penalty == "sparse":
+        if self.scale != "auto" or not few or plan.n_starts == 0 or plan.given or self.scale_penalty == "sparse":
             return None
         return SharedScales(np.zeros(n_columns, dtype=int))
 
@@ -220,15 +255,27 @@ class KernelLearner(BaseEstimator):
         """A context with the callback of a descent: the user's, behind a progress line if ``verbose``."""
         return closing(DescentLine(plan.levels, self.callback)) if self.verbose else nullcontext(self.callback)
 
-    def _keep_kernel(self, kernel: Kernel, rows: Rows) -> None:
+    def _keep_kernel(self, kernel: Kernel) -> None:
         """A kernel of standardised rows as fitted attributes, in the units of the data."""
-        largest = abs(rows.X).max(axis=0)
-        varies = np.ravel(largest.toarray() if sparse.issparse(largest) else largest) > 0
-        relevance = np.where(varies, np.asarray(kernel.scale), 0.0)  # a constant column keeps the scale it started with
-        relevance = relevance / max(float(relevance.max()), np.finfo(np.float64).tiny)
-        self.relevance_ = np.where(relevance <= 2 * NO_SCALE, 0.0, relevance)
         self.kernel_ = kernel.replace(scale=np.asarray(kernel.scale) / self.standardiser_.spread)
         self.scale_ = np.asarray(self.kernel_.scale)
+
+    def _keep_relevance(self, rows: Rows, rng: np.random.Generator) -> None:
+        """How much predictions change with each column, in units of the most: (m,); of very many columns, their scales."""
+        scales = self.scale_ * self.standardiser_.spread
+        largest = abs(rows.X).max(axis=0)
+        varies = np.ravel(largest.toarray() if sparse.issparse(largest) else largest) > 0
+        if len(scales) <= MOST_COLUMNS:
+            relevance = np.sqrt(total_effects(self._outputs_of, rows.X, rng))
+        else:
+            relevance = np.where(varies, scales, 0.0)  # a constant column keeps the scale it started with
+        out = scales <= 2 * NO_SCALE * max(float(np.max(scales, where=varies, initial=0.0)), np.finfo(np.float64).tiny)
+        relevance = np.where(out, 0.0, relevance)
+        self.relevance_ = relevance / max(float(relevance.max()), np.finfo(np.float64).tiny)
+
+    @abstractmethod
+    def _outputs_of(self, rows: Array) -> Array:
+        """Predictions (n, c) of standardised rows, in units of standardised targets."""
 
     def _keep_descent(self, descent: Descent) -> None:
         """How the kernel was found, as fitted attributes."""

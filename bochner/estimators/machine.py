@@ -15,7 +15,7 @@ from bochner.criteria import Criterion, Evaluation, HeldOutError
 from bochner.descent import Level
 from bochner.engines import moments, predict
 from bochner.estimators.learner import KernelLearner
-from bochner.estimators.validation import as_generator, check_option
+from bochner.estimators.validation import as_generator, check_flags, check_option
 from bochner.features import FeatureChoices
 from bochner.folds import Folds, Rows
 from bochner.kernels import Kernel
@@ -62,9 +62,11 @@ class KernelMachine(KernelLearner):
                 other_ties=self._other_ties(folds, plan),
             )
         self.feature_map_ = learned.feature_map
-        self._keep_kernel(learned.feature_map.kernel, rows)
+        self._keep_kernel(learned.feature_map.kernel)
         self._keep_descent(learned.descent)
+        self.converged_ = self.converged_ and learned.fit.converged
         self._keep(learned, folds)
+        self._keep_relevance(rows, rng)
         return learned
 
     def _criterion(self) -> Callable[[Folds], Criterion]:
@@ -79,7 +81,7 @@ class KernelMachine(KernelLearner):
 
     def _keep(self, learned: LearnedKernel, folds: Folds) -> None:
         """The regression as fitted attributes, in the units of the data."""
-        self._keep_coefficients(learned.coef, learned.intercept)
+        self._keep_coefficients(learned.fit.coef, learned.fit.intercept)
         self.alpha_ = learned.alpha if np.ndim(learned.alpha) == 0 else np.asarray(learned.alpha)
         self.validation_error_ = learned.value
         self.moments_ = None
@@ -110,12 +112,13 @@ class KernelMachine(KernelLearner):
 
     def _families(self) -> tuple[Kernel, ...]:
         families = super()._families()
-        if len(families) > 1 and self.sampling == "orthogonal":  # which exists for radial laws only
+        if self._automatic and self.sampling == "orthogonal":  # which exists for radial laws only
             return tuple(family for family in families if family.geometry == "radial")
         return families
 
     def _check_choices(self) -> None:
         super()._check_choices()
+        check_flags(self, "keep_moments")
         check_option("schedule", self.schedule, SCHEDULES)
         n = self.n_features
         whole = isinstance(n, numbers.Integral) and not isinstance(n, bool) and n > 0
@@ -138,3 +141,7 @@ class KernelMachine(KernelLearner):
     def _outputs(self, X: Array) -> Array:
         """Predictions (n, c) for checked rows, in the units of the targets; in float64, also where features are float32."""
         return predict(self.feature_map_, self._standardised(X), self.coef_, self.intercept_).astype(np.float64)
+
+    def _outputs_of(self, rows: Array) -> Array:
+        coef = self.coef_ / self._target_standardiser.spread
+        return predict(self.feature_map_, rows, coef, np.zeros(coef.shape[1])).astype(np.float64)

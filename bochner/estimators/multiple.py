@@ -41,7 +41,8 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         Those of loss="epsilon-logistic".
     n_features : int, optional
         Random features of each kernel; by default as many as make 4000 in all, or four for each row where these are fewer,
-        at least 50 and at most 2000.
+        at least 50 and at most 2000. Where some kernels turn out to be out, the others share their features, and weights
+        are learned once more.
     scale : {"median", "given", "learned", "learned-per-column"}, default="median"
         Scales of kernels that come as names: the median heuristic, the kernel's default, or single-kernel learning on its
         own columns, of one scale for all of them or one for each (with kernels="auto": one kernel on all columns or on each
@@ -61,9 +62,11 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         Whether a kernel is in or out for all targets together.
     selection : {"best", "one-standard-error"}, default="best"
         The least held-out error, or the fewest kernels within one standard error of it.
-    refit : {"auto", "ridge", "weighted", None}, default="auto"
+    refit : {"auto", "ridge", "weighted", "joint", None, False}, default="auto"
         Fit the chosen kernels again by ridge regression, which does not shrink kernels against each other: on their plain
-        sum ("ridge"), on their sum weighted by d_t ("weighted"), never, or as held-out rows say. For the squared loss only.
+        sum ("ridge"), on their sum weighted by d_t ("weighted"), on one kernel of all their columns ("joint", of radial
+        kernels of one family; of Gaussian kernels it is their product), never, or as held-out rows say. For the squared
+        loss only.
     validation : int, float, splitter, tuple or None, default=None
         Number of folds, the part of the rows to hold out, a splitter of scikit-learn such as GroupKFold or a list of pairs
         (fitted, validated) of row numbers, or a set of your own, (X, y) or (X, y, sample_weight), on which nothing is
@@ -181,6 +184,7 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         return outputs[:, 0] if self._one_target else outputs
 
     _learner = KernelRegressor
+    _for_classes = "bochner.MultipleKernelClassifier"
 
     def _targets_of(self, X: Array, y: Any) -> tuple[Array, Array]:
         return targets_like_fit(self, X, y), np.ones(X.shape[0])

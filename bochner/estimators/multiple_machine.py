@@ -19,15 +19,23 @@ from bochner.arrays import Array, dense
 from bochner.engines import predict
 from bochner.estimators.folds import cut_rows, hold_out, is_splitter, is_validation_set, split_rows
 from bochner.estimators.machine import KernelMachine
-from bochner.estimators.validation import as_generator, check_option, check_weights, on_host, relative_weights
-from bochner.estimators.views import is_named, is_views, resolve
+from bochner.estimators.validation import (
+    as_generator,
+    check_flags,
+    check_option,
+    check_verbose,
+    check_weights,
+    on_host,
+    relative_weights,
+)
+from bochner.estimators.views import by_name, is_named, is_views, resolve
 from bochner.features import FeatureChoices, StackedMap, build_map
 from bochner.fold_problems import column_counts
 from bochner.folds import Folds, Rows
 from bochner.kernels import KERNELS, Kernel, get_kernel
 from bochner.kernels.bandwidth import median_scale
 from bochner.losses import Loss
-from bochner.multiple_kernel import LearnedWeights, Refit, WeightChoices, learn_weights, matrix_bytes, n_paths
+from bochner.multiple_kernel import LearnedWeights, Refit, WeightChoices, learn_weights, matrix_bytes, n_paths, refit_jointly
 from bochner.progress import PathLine
 from bochner.standardise import Standardiser
 
@@ -37,6 +45,8 @@ AUTO_COLUMNS = 20
 """Most columns of a table of which kernels="auto" gives each a kernel of its own."""
 FEWEST_IN_ALL, MOST_FEATURES, FEWEST_EACH, MOST_EACH = 1000, 4000, 50, 2000
 """Features of all kernels together, and of each, where nobody says how many."""
+WORTH_MORE = 1.5
+"""Weights are learned again where the kernels that are in can have this many times the features."""
 SAMPLE_ROWS = 256
 AUTO_RATIOS = (1.0, 0.0)
 SCALES = ("median", "given", "learned", "learned-per-column")
@@ -81,16 +91,53 @@ class MultipleKernelMachine(BaseEstimator):
         self._target_standardiser = self._standardise_targets(targets[used], weights)
         stacked = self._stacked(parts)
         kernels = self._scaled(parts, y, used, weights, rng)
-        self.feature_map_ = self._build(kernels, rng)
         rows = Rows(stacked, self._target_standardiser(targets[used]), weights)
         folds, choices = self._folds(rows, rng, y, used, unit), self._choices(len(kernels))
-        self._check_memory(folds)
-        with closing(PathLine(n_paths(choices))) if self.verbose else nullcontext() as callback:
-            learned = learn_weights(
-                folds, self.feature_map_, choices, loss=self._loss(), max_memory=self.max_memory, callback=callback
-            )
+        learned = self._learn_weights(folds, choices, kernels, np.full(len(kernels), self._features_each), rng)
+        is_in = np.any(learned.norms > 0, axis=1)
+        more = self._features_of(int(is_in.sum()))
+        if is_in.any() and more >= WORTH_MORE * self._features_each:  # a better approximation of those that count
+            learned = self._learn_weights(folds, choices, kernels, np.where(is_in, more, FEWEST_EACH), rng)
+        learned = self._joined(learned, folds, choices, kernels, rng)
         self._keep(learned, kernels)
         return learned
+
+    def _learn_weights(
+        self, folds: Folds, choices: WeightChoices, kernels: list[Kernel], sizes: Array, rng: np.random.Generator
+    ) -> LearnedWeights:
+        """The weights of kernels, each with so many features (r,), from rows in folds."""
+        self.feature_map_ = self._build(kernels, sizes, rng)
+        self._check_memory(folds)
+        with closing(PathLine(n_paths(choices))) if self.verbose else nullcontext() as callback:
+            return learn_weights(
+                folds, self.feature_map_, choices, loss=self._loss(), max_memory=self.max_memory, callback=callback
+            )
+
+    def _joined(
+        self, learned: LearnedWeights, folds: Folds, choices: WeightChoices, kernels: list[Kernel], rng: np.random.Generator
+    ) -> LearnedWeights:
+        """Ridge regression on one kernel of all columns that are in, where that is asked for or better on held-out rows."""
+        some = np.flatnonzero(np.any(learned.norms > 0, axis=1)).tolist()
+        if self._loss() is not None or self.refit not in ("auto", "joint") or len(some) < 2:
+            return learned
+        if any(kernels[t].geometry != "radial" or not _alike(kernels[t], kernels[some[0]]) for t in some):
+            if self.refit == "joint":
+                raise ValueError(
+                    "refit='joint' needs radial kernels of one family, such as 'gaussian' for all of them, and these are "
+                    f"in: {', '.join(map(repr, self.kernel_names_[some].tolist()))}. Use refit='ridge' or 'weighted'."
+                )
+            return learned
+        scales = [kernels[t].scales(len(self._standardisers[t].spread)) for t in some]
+        kernel = kernels[some[0]].replace(scale=np.concatenate(scales) / len(some) ** 0.5)  # squares of distances add up
+        columns = np.concatenate([np.arange(folds.parts[0].X.shape[1])[self.feature_map_.columns[t]] for t in some])
+        size = min(sum(self.feature_map_.sizes[t] for t in some), MOST_FEATURES)
+        one = build_map(kernel, len(columns), FeatureChoices(n_features=size, sampling=self.sampling), rng)
+        joint_map = StackedMap((one,), (columns,))
+        joint = refit_jointly(learned, folds, joint_map, choices)
+        if self.refit == "auto" and joint.chosen.error >= learned.chosen.error:
+            return replace(learned, trials=joint.trials)
+        self.feature_map_ = joint_map
+        return joint
 
     def _resolve(self, X: Any) -> list[Array]:
         """The rows of each kernel, checked; the kernels become fitted attributes."""
@@ -111,7 +158,11 @@ class MultipleKernelMachine(BaseEstimator):
     @property
     def _features_each(self) -> int:
         """Random features of each kernel."""
-        return default_features(len(self._views.parts), self._n_rows) if self.n_features is None else self.n_features
+        return self._features_of(len(self._views.parts))
+
+    def _features_of(self, n_kernels: int) -> int:
+        """Random features of each of so many kernels."""
+        return default_features(n_kernels, self._n_rows) if self.n_features is None else self.n_features
 
     def _with_kernels(self, parts: list[Array]) -> zip[tuple[Array, Kernel]]:
         return zip(parts, self._views.kernels, strict=True)
@@ -159,12 +210,12 @@ class MultipleKernelMachine(BaseEstimator):
         learned = model.fit(rows.X, rows.targets, sample_weight=rows.weights).kernel_
         return learned.replace(scale=np.asarray(learned.scale) * standardiser.spread)
 
-    def _build(self, kernels: list[Kernel], rng: np.random.Generator) -> StackedMap:
-        """Random features of every kernel, side by side."""
+    def _build(self, kernels: list[Kernel], sizes: Array, rng: np.random.Generator) -> StackedMap:
+        """Random features of every kernel, so many (r,), side by side."""
         maps = []
-        for kernel, standardiser in zip(kernels, self._standardisers, strict=True):
+        for kernel, standardiser, size in zip(kernels, self._standardisers, sizes.tolist(), strict=True):
             random = kernel.geometry != "additive"
-            choices = FeatureChoices(n_features=self._features_each, sampling=self.sampling) if random else FeatureChoices()
+            choices = FeatureChoices(n_features=size, sampling=self.sampling) if random else FeatureChoices()
             maps.append(build_map(kernel, len(standardiser.spread), choices, rng))
         return StackedMap(tuple(maps))
 
@@ -211,7 +262,8 @@ class MultipleKernelMachine(BaseEstimator):
         ratios = AUTO_RATIOS if isinstance(self.l1_ratio, str) else tuple(map(float, np.atleast_1d(self.l1_ratio)))
         if isinstance(self.l1_ratio, str) and self.alpha is not None:
             ratios = AUTO_RATIOS[:1]  # one number cannot be the penalty of both
-        refits: tuple[Refit | None, ...] = (None, "ridge", "weighted") if self.refit == "auto" else (self.refit,)
+        refits: tuple[Refit | None, ...] = (None, "ridge", "weighted") if self.refit == "auto" else (self.refit or None,)
+        refits = (None,) if self.refit == "joint" else refits  # which comes afterwards
         return WeightChoices(
             weights=weights,
             shared=bool(self.shared_weights),
@@ -296,9 +348,11 @@ class MultipleKernelMachine(BaseEstimator):
     def _check_choices(self) -> None:
         check_option("scale", self.scale, SCALES)
         check_option("selection", self.selection, ("best", "one-standard-error"))
-        if self.refit not in ("auto", "ridge", "weighted", None):
-            raise ValueError(f"refit must be 'auto', 'ridge', 'weighted' or None, got {self.refit!r}.")
-        if self.refit in ("ridge", "weighted") and self.loss != "squared":
+        check_flags(self, "standardize", "shared_weights")
+        check_verbose(self.verbose)
+        if self.refit not in ("auto", "ridge", "weighted", "joint", None, False):
+            raise ValueError(f"refit must be 'auto', 'ridge', 'weighted', 'joint' or None, got {self.refit!r}.")
+        if self.refit in ("ridge", "weighted", "joint") and self.loss != "squared":
             raise ValueError(
                 f"refit={self.refit!r} needs loss='squared', and loss is {self.loss!r}: leave refit out, or use None."
             )
@@ -333,9 +387,12 @@ class MultipleKernelMachine(BaseEstimator):
     def kernel_weights_by_name(self) -> dict[str, Any]:
         """The weight of each kernel by its name, largest first: a number, or one for each target or class."""
         check_is_fitted(self)
-        order = np.argsort(-self.kernel_weights_.max(axis=1), kind="stable")
-        shown = [row.tolist() if len(row) > 1 else float(row[0]) for row in self.kernel_weights_]
-        return {str(self.kernel_names_[t]): shown[t] for t in order}
+        return by_name(self.kernel_names_, self.kernel_weights_)
+
+    def explained_variance_by_name(self) -> dict[str, Any]:
+        """The share of each kernel in the variance of the predictions by its name, largest first, like the weights."""
+        check_is_fitted(self)
+        return by_name(self.kernel_names_, self.explained_variance_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -350,7 +407,12 @@ def default_features(n_kernels: int, n_rows: int) -> int:
     """
     few = n_kernels * n_rows > FEWEST_IN_ALL and 4 * n_rows < MOST_FEATURES
     in_all = max(FEWEST_IN_ALL, 4 * n_rows) if few else MOST_FEATURES
-    return int(np.clip(in_all // n_kernels // 2 * 2, FEWEST_EACH, MOST_EACH))
+    return int(np.clip(in_all // max(n_kernels, 1) // 2 * 2, FEWEST_EACH, MOST_EACH))
+
+
+def _alike(one: Kernel, two: Kernel) -> bool:
+    """Whether two kernels differ in their scales alone."""
+    return one.replace(scale=1.0) == two.replace(scale=1.0)
 
 
 def _name_of(kernel: Kernel) -> str:

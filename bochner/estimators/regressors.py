@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -48,10 +49,10 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
 
     Parameters
     ----------
-    kernel : str or Kernel, default="auto"
-        A name out of :data:`bochner.kernels.KERNELS`, a kernel object, or "auto": several families are tried at small size
-        and the best by the criterion is kept (see ``families_``): Gaussian, Cauchy and Matérn 3/2. The scale of a kernel
-        object is where learning starts; a name starts from the rows.
+    kernel : str, Kernel or list of them, default="auto"
+        A name out of :data:`bochner.kernels.KERNELS`, a kernel object, or a list of names and objects: families that are
+        tried at small size, the best of which by the criterion is kept (see ``families_``). "auto" is Gaussian, Cauchy and
+        Matérn 3/2. The scale of a kernel object is where learning starts; a name starts from the rows.
     n_features : int, default=None
         Number of random features, even. None: four for each row, at least 256 and at most 4000. Additive kernels have a
         number of their own.
@@ -86,7 +87,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
     keep_moments : bool, default=True
         Keep the sums over the training rows, a matrix of n_features squared, which ``partial_fit`` and ``return_std`` need.
     warm_start : bool, default=False
-        Start a second fit from the kernel of the first, at full size at once, if ``kernel`` is "auto" or of the family
+        Start a second fit from the kernel of the first, at full size at once, if ``kernel`` is "auto" or has the family
         learned; another one is learned from its own start.
     tol : float, default=None
         Learning stops when a step promises to lower the criterion by less than this part of it. None: 1/n for n rows, which
@@ -105,7 +106,9 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
     scale_ : array of shape (n_columns,)
         Its scales.
     relevance_ : array of shape (n_columns,)
-        Scales of the standardised columns, divided by the largest; see also :meth:`relevance_by_name`.
+        How much predictions change, in root mean square, where a column has the values of other rows, in units of the
+        largest: zero for columns that do not count; see also :meth:`relevance_by_name`. Of more than 2000 columns, their
+        scales in the same units.
     alpha_ : float, or array of shape (n_targets,)
         Ridge penalty; an array with alpha="per-target".
     validation_error_ : float
@@ -148,7 +151,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
 
     def __init__(
         self,
-        kernel: str | Kernel = "auto",
+        kernel: str | Kernel | Sequence[str | Kernel] = "auto",
         *,
         n_features: int | None = None,
         scale: Any = "auto",

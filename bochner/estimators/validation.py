@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
@@ -96,7 +97,10 @@ def refuse_missing_targets(y: Any) -> None:
 
 
 def refuse_text_targets(estimator: Any, y: Any) -> None:
-    """An error where targets that must be numbers are text; numbers as text are read."""
+    """An error where targets that must be numbers are text; numbers as text are read.
+
+    It names the estimator's ``_for_classes``, where there is one.
+    """
     values = np.asarray(y)
     if values.dtype.kind not in TEXT_KINDS:
         return
@@ -104,7 +108,7 @@ def refuse_text_targets(estimator: Any, y: Any) -> None:
     if text is not None:
         raise ValueError(
             f"y holds text, such as {str(text)!r}, and {type(estimator).__name__} needs numbers: for classes, use "
-            "bochner.KernelClassifier."
+            f"{getattr(estimator, '_for_classes', 'bochner.KernelClassifier')}."
         )
 
 
@@ -112,6 +116,20 @@ def check_option(name: str, value: Any, allowed: tuple[str, ...]) -> None:
     """An error where a parameter is not one of the names that it may be."""
     if value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}.")
+
+
+def check_flags(estimator: Any, *names: str) -> None:
+    """An error where one of these parameters is neither True nor False."""
+    for name in names:
+        value = getattr(estimator, name)
+        if not isinstance(value, bool | np.bool_):
+            raise ValueError(f"{name} must be True or False, got {value!r}.")
+
+
+def check_verbose(value: Any) -> None:
+    """An error where ``verbose`` is neither a whole number, zero or more, nor True or False."""
+    if not isinstance(value, bool | np.bool_) and not (isinstance(value, numbers.Integral) and int(value) >= 0):
+        raise ValueError(f"verbose must be a whole number, zero or more, or True or False, got {value!r}.")
 
 
 def all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:

@@ -367,6 +367,13 @@ def _described(X: Any) -> str:
     return f"a list of {len(X)} views" if is_views(X) else f"one table ({type(X).__name__})"
 
 
+def by_name(names: Any, values: Array) -> dict[str, Any]:
+    """Values of kernels (r,) or (r, c) by their names, largest first: a number, or a list of c where c > 1."""
+    rows = np.reshape(values, (len(names), -1))
+    order = np.argsort(-rows.max(axis=1), kind="stable")
+    return {str(names[t]): rows[t].tolist() if rows.shape[1] > 1 else float(rows[t, 0]) for t in order}
+
+
 def needs_positive(kernels: Any) -> bool:
     """Whether one of the kernels that are named takes no negative values; False where they are not named well."""
     if isinstance(kernels, str | Kernel):

@@ -34,7 +34,7 @@ class GMKLRegressor(RegressorMixin, KernelSumMachine):
         ``("name", kernel, columns)``, columns as in scikit-learn's ColumnTransformer. For a list or a dict of tables X: one
         kernel for all, one for each, or triples ``("name", kernel, view)``. Or "precomputed": X is then a list or a
         dict of kernel matrices (n, n), or an array (r, n, n); (r, n_new, n) in predict.
-    loss : {"epsilon_insensitive", "squared"}, default="epsilon_insensitive"
+    loss : {"epsilon-insensitive", "squared"}, default="epsilon-insensitive"
         l(y, f) = max(|f - y| - epsilon, 0), or (f - y)^2.
     C : float, default=1.0
         Cost of the loss.
@@ -95,7 +95,7 @@ class GMKLRegressor(RegressorMixin, KernelSumMachine):
         self,
         kernels: Any = "gaussian",
         *,
-        loss: str = "epsilon_insensitive",
+        loss: str = "epsilon-insensitive",
         C: float = 1.0,
         epsilon: float = 0.1,
         scale: str = "median",
@@ -117,14 +117,14 @@ class GMKLRegressor(RegressorMixin, KernelSumMachine):
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from a table X (n, m), views or kernel matrices, and targets y (n,), with weights (n,) if given."""
-        self._check_choices(("epsilon_insensitive", "squared"))
+        self._check_choices(("epsilon-insensitive", "squared"))
         if not (isinstance(self.epsilon, numbers.Real) and 0 <= float(self.epsilon) < np.inf):
             raise ValueError(f"epsilon must be a number, zero or more, got {self.epsilon!r}.")
         rows, weights = self._check_fit(X, sample_weight)
         targets = self._check_targets(rows[0], y)[weights > 0]
         costs = float(self.C) * weights[weights > 0]
         loss: Loss = SquaredLoss(targets, costs)
-        if self.loss == "epsilon_insensitive":
+        if self.loss == "epsilon-insensitive":
             loss = EpsilonInsensitiveLoss(targets, costs, float(self.epsilon))
         found = self._learn(self._grams(rows, weights), [loss], weights)
         self.kernel_weights_ = self._weights[:, 0]
@@ -135,6 +135,8 @@ class GMKLRegressor(RegressorMixin, KernelSumMachine):
     def predict(self, X: Any) -> Array:
         """Predicted targets (n,) of new rows, in the form of those of fit."""
         return self._scores(X)[:, 0]
+
+    _for_classes = "bochner.exact.GMKLClassifier"
 
     def _check_targets(self, X: Array, y: Any) -> Array:
         """Targets (n,) in float64."""

@@ -13,8 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Array, fetch64
-from bochner.estimators.validation import check_option, check_weights
-from bochner.estimators.views import Part, is_named, needs_positive, resolve
+from bochner.estimators.validation import check_flags, check_option, check_weights
+from bochner.estimators.views import Part, by_name, is_named, needs_positive, resolve
 from bochner.exact.kernel_weights import KernelSum, Loss, WeightProblem, minimise
 from bochner.exact.ridge import _readable
 from bochner.kernels import Kernel
@@ -50,6 +50,7 @@ class KernelSumMachine(BaseEstimator):
         """Errors that need no data."""
         check_option("loss", self.loss, losses)
         check_option("scale", self.scale, ("median", "given"))
+        check_flags(self, "standardize")
         for name in ("C", "tol", "max_memory"):
             value = getattr(self, name)
             if not (isinstance(value, numbers.Real) and 0 < float(value) < np.inf):
@@ -164,6 +165,11 @@ class KernelSumMachine(BaseEstimator):
             fitted = self.X_fit_[t][self.support_]
             result += self.kernels_[t].exact(rows[t], fitted) @ (self.dual_coef_[self.support_] * self._weights[t])
         return result
+
+    def kernel_weights_by_name(self) -> dict[str, Any]:
+        """The weight of each kernel by its name, largest first: a number, or one for each class."""
+        check_is_fitted(self)
+        return by_name(self.kernel_names_, self._weights)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -67,7 +68,7 @@ class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelLearner):
 
     def __init__(
         self,
-        kernel: str | Kernel = "auto",
+        kernel: str | Kernel | Sequence[str | Kernel] = "auto",
         *,
         scale: Any = "auto",
         alpha: float | None = None,
@@ -112,8 +113,9 @@ class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelLearner):
         if self.criterion == "loo":
             raise ValueError("criterion='loo' is not available for exact kernel matrices: use 'kfold' or 'holdout'.")
         before = self._earlier_kernel()
+        rng = as_generator(self.random_state)
         rows = self._prepare(dense(X), targets, weights)
-        folds = self._folds(rows, as_generator(self.random_state), X, y, weights > 0)
+        folds = self._folds(rows, rng, X, y, weights > 0)
         self._check_memory(folds.n)  # with the rows of a validation set
         plan = self._plan(folds.n, X.shape[1], before)
         other_ties = self._other_ties(folds, plan)
@@ -125,17 +127,21 @@ class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelLearner):
             descent = descend(ExactSpace(folds, self._penalty), replace(plan, callback=callback))
         self._keep_descent(descent)
         self._finish(descent.best, folds)
+        self._keep_relevance(rows, rng)
         self._warn_if_interrupted(descent)
         return self
 
     def predict(self, X: Any) -> Array:
         """Predicted targets of the rows X (n, m): (n,) or (n, c) as in fit."""
         rows = self._standardised(dense(self._check_new_rows(X)))
-        kernel = self.kernel_.replace(scale=self.kernel_.scale * self.standardiser_.spread)
-        blocks = np.array_split(rows, int(np.ceil(8 * MATRICES * len(rows) * len(self.X_fit_) / self.max_memory)))
-        outputs = [kernel.exact(block, self.X_fit_) @ self.dual_coef_ for block in blocks]
-        predictions = self._target_standardiser.undo(np.concatenate(outputs) + self._intercept)
+        predictions = self._target_standardiser.undo(self._outputs_of(rows) + self._intercept)
         return predictions[:, 0] if self._one_target else predictions
+
+    def _outputs_of(self, rows: Array) -> Array:
+        kernel = self.kernel_.replace(scale=self.kernel_.scale * self.standardiser_.spread)
+        n_blocks = int(np.ceil(8 * MATRICES * len(rows) * len(self.X_fit_) / self.max_memory))
+        blocks = np.array_split(rows, min(n_blocks, len(rows)))
+        return np.concatenate([kernel.exact(block, self.X_fit_) @ self.dual_coef_ for block in blocks])
 
     @property
     def _penalty(self) -> float | None:
@@ -157,7 +163,7 @@ class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelLearner):
         self.validation_error_ = evaluation.value
         ridge = ExactRidge.of(gram, rows, self.alpha_)
         self.X_fit_, self.dual_coef_, self._intercept = rows.X, ridge.dual, ridge.intercept
-        self._keep_kernel(best.kernel, rows)
+        self._keep_kernel(best.kernel)
 
     def _standardised(self, X: Array) -> Array:
         return self.standardiser_(X.astype(np.float64, copy=False))

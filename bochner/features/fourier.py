@@ -108,10 +108,6 @@ class FourierMap:
         features = self.forward(X) if features is None else features
         return features[:, :f] * G[:, f:] - features[:, f:] * G[:, :f]
 
-    def metric_gradient(self, gradient: FeatureGradient) -> Array:
-        """Gradient in a full metric A, frequencies g = A h, at A = diag(s): (width * m, width * m)."""
-        return gradient.frequencies @ fetch64(self.points).T
-
     def feature_names(self, columns: Array) -> list[str]:
         f = self.points.shape[1]
         if self.phases is not None:

@@ -18,7 +18,7 @@ class StackedMap:
     """phi(x) = [phi_1(x_1), ..., phi_r(x_r)], x_t some m_t columns of x: its kernel is sum_t k_t(x_t, z_t)."""
 
     maps: tuple[FeatureMap, ...]
-    columns: tuple[slice, ...] = ()
+    columns: tuple[slice | Array, ...] = ()
     """The columns of the rows that each map sees; by default the next m_t."""
 
     def __post_init__(self) -> None:

@@ -64,7 +64,7 @@ def get_kernel(kernel: str | Kernel) -> Kernel:
     name = kernel.lower().replace("-", "_").replace(" ", "_")
     name = _OTHER_NAMES.get(name, name)
     if name not in KERNELS:
-        near = difflib.get_close_matches(name, [*KERNELS, *_OTHER_NAMES], n=1, cutoff=0.5)
+        near = difflib.get_close_matches(name, [*KERNELS, *_OTHER_NAMES], n=1, cutoff=0.6)
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise ValueError(f"Unknown kernel {kernel!r}: {hint}Known names: {', '.join(KERNELS)}.")
     return KERNELS[name]()

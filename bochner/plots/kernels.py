@@ -28,7 +28,8 @@ def plot_kernel(
     Parameters
     ----------
     kernel : str or Kernel
-        A name out of :data:`bochner.kernels.KERNELS` or a kernel object, for rows of one column.
+        A name out of :data:`bochner.kernels.KERNELS` or a kernel object, for rows of one column. One with several scales
+        is drawn with a scale of one, so that x is in units of 1 / scale.
     feature_map : FeatureMap, optional
         A map of rows of one column, such as ``FourierFeatures(kernel).fit(X).feature_map_`` for X of shape (n, 1).
     ax : matplotlib.axes.Axes, optional
@@ -48,6 +49,13 @@ def plot_kernel(
         raise ValueError(
             f"plot_kernel draws rows of one column, and this feature map takes {feature_map.n_columns}: fit one on X[:, :1]."
         )
+    several = np.size(kernel.scale) > 1
+    if several and feature_map is not None:
+        raise ValueError(
+            f"kernel has {np.size(kernel.scale)} scales, and the feature map is one of a single column: give the map's own "
+            "kernel, feature_map.kernel."
+        )
+    kernel = kernel.replace(scale=1.0) if several else kernel
     of_histograms = bool(np.isfinite(kernel.lower))
     centre = (1.0 if of_histograms else 0.0) if centre is None else float(centre)
     reach = _reach(kernel, centre) if reach is None else float(reach)
@@ -61,7 +69,7 @@ def plot_kernel(
         label = f"{feature_map.n_features} features"
         ax.plot(x[:, 0], values, color="C1", linewidth=1.8, linestyle=(0, (4, 2)), label=label)
         ax.legend(frameon=False)
-    ax.set_xlabel("x")
+    ax.set_xlabel("x" if not several else "x, at a scale of one" if of_histograms else "x times its scale")
     ax.set_ylabel(f"k({centre:g}, x)")
     ax.margins(x=0)
     return ax

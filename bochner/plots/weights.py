@@ -10,6 +10,7 @@ from bochner.plots.axes import Axes, colours, given_or_new, ink
 from bochner.plots.learned import require
 
 KNOWN = "MultipleKernelRegressor or MultipleKernelClassifier"
+WEIGHTED = "MultipleKernelRegressor, MultipleKernelClassifier, GMKLRegressor or GMKLClassifier"
 MOST_LABELS = 20
 """Kernels that are named in a picture of a path."""
 
@@ -27,8 +28,9 @@ def plot_kernel_weights(model: Any, ax: Axes | None = None) -> Axes:
     >>> len(plot_kernel_weights(model).patches)
     2
     """
-    weights = require(model, "kernel_weights_", KNOWN)
+    weights = require(model, "kernel_weights_", WEIGHTED)
     names = [str(name) for name in model.kernel_names_]
+    weights = weights.reshape(len(names), -1)
     ax = given_or_new(ax)
     if weights.shape[1] == 1:
         ax.barh(range(len(names)), weights[:, 0], color="C0", height=0.7)

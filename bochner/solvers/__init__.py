@@ -1,4 +1,4 @@
-"""Solvers: from sums over rows to coefficients. They know nothing of kernels or features."""
+"""Solvers: coefficients from sums over rows, or from passes over them. They know nothing of kernels or feature maps."""
 
 from bochner.solvers.group_path import GroupLassoPath, group_lasso_path
 

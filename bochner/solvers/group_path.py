@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from bochner.arrays import Array
+from bochner.arrays import Array, dense
 from bochner.losses import LOSSES, REGRESSION_LOSSES, Loss
 from bochner.solvers.group_lasso import MOST_ROUNDS, GroupLasso
 from bochner.solvers.groups import GroupPenalty, Groups
@@ -166,7 +166,7 @@ def group_lasso_path(
     Parameters
     ----------
     features : array of shape (n, D)
-        The rows x_i, computed with in float64.
+        The rows x_i, computed with in float64; sparse ones are made dense.
     targets : array of shape (n,) or (n, c)
         The targets y_i.
     groups : array of shape (D,)
@@ -234,7 +234,7 @@ def group_lasso_path(
 
 def _checked(features: Any, targets: Any, groups: Any, sample_weight: Any) -> tuple[Array, Array, Array, Array]:
     """Rows (n, D), targets (n, c), labels (D,) and weights (n,) that fit together."""
-    X, Y, labels = np.asarray(features, dtype=np.float64), np.asarray(targets, dtype=np.float64), np.asarray(groups)
+    X, Y, labels = np.asarray(dense(features), dtype=np.float64), np.asarray(targets, dtype=np.float64), np.asarray(groups)
     Y = Y[:, None] if Y.ndim == 1 else Y
     if X.ndim != 2 or 0 in X.shape:
         raise ValueError(f"features must be an array of rows and columns, got one of shape {X.shape}.")

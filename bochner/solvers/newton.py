@@ -134,10 +134,12 @@ class PenalisedLoss:
             inexact = max(min(0.1, guess), 0.1 * tol / max(guess, tol))
             direction, change = self._solve_hessian(point, -gradient, precondition, inexact)
             size = self._line_search(point, gradient, direction, change)
-            if size == 0:
-                break  # rounding is all that is left
             length = (max(-float(np.sum(gradient * direction)), 0.0) / unit) ** 0.5
-            violation = length * (abs(1 - size) + inexact + size * float(np.max(np.abs(change))))
+            distance = length * (abs(1 - size) + inexact + size * float(np.max(np.abs(change))))
+            if size == 0:  # rounding is all that is left, and the point is as far as it was
+                violation = min(violation, distance)
+                break
+            violation = distance
             point = Point(alpha, point.coef + size * direction, point.scores + size * change)
             steps += 1
         return Result(point.coef, self._value(point), violation, steps, violation <= tol), point

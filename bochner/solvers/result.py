@@ -1,4 +1,4 @@
-"""What every iterative solver returns."""
+"""What solvers of one problem return; those of many at a time (:mod:`bochner.solvers.group_lasso`) have their own."""
 
 from __future__ import annotations
 

@@ -219,7 +219,7 @@ def test_warm_start_with_another_kernel_starts_anew(learner, kernel):
 
 
 @every_learner
-@pytest.mark.parametrize("kernel", ["auto", "matern32", get_kernel("matern32")], ids=str)
+@pytest.mark.parametrize("kernel", ["auto", "matern32", get_kernel("matern32"), ["gaussian", "matern32"]], ids=str)
 def test_warm_start_with_the_same_family_goes_on(learner, kernel):
     X, y = table()
     y = y if learner is KernelRidgeGD else targets(learner, y)

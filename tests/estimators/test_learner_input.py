@@ -33,6 +33,21 @@ from tests.estimators.learners import classifier, each_learner, regressor, small
         ({"criterion": "holdout", "validation": 0.0}, "validation must be a fraction between 0 and 1"),
         ({"criterion": "holdout", "validation": "half"}, "validation must be a fraction .*, got 'half'"),
         ({"criterion": "holdout", "validation": np.nan}, "validation must be a fraction .*, got nan"),
+        (
+            {"validation": "kfold"},
+            r"validation is a number of folds .* or a set .*\(X, y\), and .*: write criterion='kfold'",
+        ),
+        ({"validation": "three"}, r"validation must be a number of folds .* or a set .*\(X, y\), got 'three'"),
+        ({"validation": 1}, "validation must be a number of folds .*, got 1"),
+        ({"validation": 1.5}, "validation must be a number of folds .*, got 1.5"),
+        ({"standardize": "yes"}, "standardize must be True or False, got 'yes'"),
+        ({"standardize": 1}, "standardize must be True or False, got 1"),
+        ({"warm_start": None}, "warm_start must be True or False, got None"),
+        ({"verbose": "a"}, "verbose must be a whole number, zero or more, or True or False, got 'a'"),
+        ({"verbose": -1}, "verbose must be a whole number, zero or more, .*, got -1"),
+        ({"kernel": []}, r"kernel is empty: give the families to try, such as \['gaussian', 'matern32'\]"),
+        ({"kernel": ["gaussian", "gausian"]}, "Unknown kernel 'gausian': did you mean 'gaussian'"),
+        ({"kernel": ["gaussian", None]}, "kernel must be a name or a Kernel object, got None"),
         ({"schedule": "large"}, "schedule must be one of small-to-large, full, got 'large'"),
         ({"scale_penalty": "l1"}, "scale_penalty must be one of none, squared, sparse, got 'l1'"),
         ({"scale_penalty": ["none"]}, r"scale_penalty must be one of none, squared, sparse, got \['none'\]"),
@@ -60,6 +75,12 @@ def test_parameters(learner, options, message):
     X, y = table()
     with pytest.raises(ValueError, match=message):
         small(learner, **options).fit(np.abs(X), targets(learner, y))
+
+
+@pytest.mark.parametrize("options", [{"standardize": np.True_}, {"verbose": np.False_}, {"verbose": np.int64(0)}], ids=str)
+def test_flags_of_numpy(options):
+    X, y = table()
+    np.testing.assert_array_equal(regressor(**options).fit(X, y).predict(X), regressor().fit(X, y).predict(X))
 
 
 @pytest.mark.parametrize("learner", [KernelRegressor, KernelClassifier, KernelRidgeGD])

@@ -5,11 +5,13 @@ import pandas as pd
 import pytest
 import torch
 from scipy import sparse
+from sklearn.base import clone
 
 from bochner import KernelClassifier, KernelRegressor
+from bochner.descent import family_name
 from bochner.estimators.learner import AUTO_KERNELS
 from bochner.exact import KernelRidgeGD
-from bochner.kernels import KERNELS, Gaussian
+from bochner.kernels import KERNELS, Gaussian, Matern
 from tests.cases import ADDITIVE, BUILT_IN, rows
 from tests.estimators.learners import EPS, classifier, each_learner, fixed, output, regressor, small, table, targets
 
@@ -79,10 +81,10 @@ def test_the_kernel_is_in_the_units_of_the_data():
 def test_tied_scales(learner, scale, ties):
     X, y = table()
     model = small(learner, scale=scale).fit(X, targets(learner, y))
-    relevance = model.relevance_
+    scale = model.scale_ * model.standardiser_.spread
     for a in range(3):
         for b in range(a):
-            assert (relevance[a] == relevance[b]) == (ties[a] == ties[b])
+            assert (abs(scale[a] / scale[b] - 1) < 1e-12) == (ties[a] == ties[b])
 
 
 @each_learner
@@ -93,6 +95,49 @@ def test_auto_reports_every_family(learner):
     assert all(np.isfinite(summary["criterion"]) for summary in model.families_.values())
     assert {record["kernel"] for record in model.history_} == set(model.families_)
     assert type(model.kernel_).__name__ in {name.split("(")[0] for name in model.families_}
+
+
+@pytest.mark.parametrize("learner", [KernelRegressor, KernelClassifier, KernelRidgeGD])
+@pytest.mark.parametrize(
+    "kernel", [["laplacian", "gaussian", "matern32"], (Gaussian(scale=0.5), "laplacian", Matern(nu=1.5))], ids=str
+)
+def test_the_best_family_of_a_list_is_kept(learner, kernel):
+    X, y = table()
+    y = y if learner is KernelRidgeGD else targets(learner, y)
+    options = {} if learner is KernelRidgeGD else {"n_features": 32}
+    model = learner(kernel, random_state=0, **options).fit(X, y)
+    assert set(model.families_) == {"Laplacian", "Gaussian", "Matern(nu=1.5)"}
+    best = min(model.families_, key=lambda name: model.families_[name]["criterion"])
+    assert family_name(model.kernel_) == best == next(iter(model.families_))
+    again = clone(model).fit(X, y)
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+@each_learner
+def test_a_list_of_one_is_that_kernel(learner):
+    X, y = table()
+    y = targets(learner, y)
+    for kernel in ("matern32", Gaussian(scale=0.5), "chi2"):
+        options = {"n_features": None} if kernel == "chi2" else {}
+        one, two = (small(learner, given, **options).fit(np.abs(X), y) for given in (kernel, [kernel]))
+        np.testing.assert_array_equal(output(one, np.abs(X)), output(two, np.abs(X)))
+
+
+def test_objects_in_a_list_start_from_their_scales_and_names_from_the_rows():
+    X, y = table()
+    model = regressor([Gaussian(scale=0.01), "matern32"], standardize=False, scale="per-column", tol=1e9).fit(X, y)
+    assert family_name(model.kernel_) == "Matern(nu=1.5)"
+    np.testing.assert_array_equal(model.scale_, regressor("matern32", standardize=False, tol=1e9).fit(X, y).scale_)
+    only = regressor([Gaussian(scale=0.01)], standardize=False, tol=1e9).fit(X, y)
+    np.testing.assert_allclose(only.scale_, 0.01, rtol=1e-12)
+
+
+def test_families_of_histograms_in_a_list():
+    X, y = table()
+    model = regressor(["chi2", "exponentiated_chi2", "gaussian"], n_features=None).fit(np.abs(X), y)
+    assert len(model.families_) == 3
+    with pytest.raises(ValueError, match="Negative values in data passed to Chi2"):
+        regressor(["gaussian", "chi2"], n_features=None).fit(X, y)
 
 
 @each_learner
@@ -373,7 +418,7 @@ def test_columns_share_a_scale_where_rows_are_too_few_to_tell_them_apart(learner
     models = [learner("gaussian", scale=scale, random_state=0, **options) for scale in ("per-column", "auto")]
     own, auto = (model.fit(X[:120], y[:120]) for model in models)
     assert (own.n_scales_, auto.n_scales_) == (30, 1)
-    assert np.ptp(auto.relevance_) == 0
+    np.testing.assert_allclose(np.ptp(auto.scale_ * auto.standardiser_.spread), 0, atol=1e-12 * auto.scale_.max())
     assert own.validation_error_ < auto.validation_error_  # which is why the choice needs rows that neither has seen
     assert auto.score(X[120:], y[120:]) > own.score(X[120:], y[120:])
 

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from bochner import KernelClassifier
+from bochner.solvers import newton
 from tests.estimators.learners import EPS, classifier, drawn, features_of, fixed, table, targets
 
 LOSSES = ("logistic", "multinomial")
@@ -185,6 +187,19 @@ def test_few_rows(loss, n):
     X, _ = table()
     model = fixed(KernelClassifier, loss=loss).fit(X[:n], np.arange(n) % 2)
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1, rtol=0, atol=4 * EPS)
+
+
+@each_loss
+def test_too_few_newton_steps_are_told(loss, monkeypatch):
+    X, y = labelled(3)
+    assert fixed(KernelClassifier, loss=loss).fit(X, y).converged_
+    monkeypatch.setattr(newton, "MOST_NEWTON_STEPS", 1)
+    model = fixed(KernelClassifier, loss=loss)
+    with pytest.warns(ConvergenceWarning, match=f"before the least {loss} loss at alpha=0.01.*Give a larger alpha") as told:
+        model.fit(X, y)
+    assert told[0].filename == __file__
+    assert not model.converged_
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1, rtol=0, atol=6 * EPS)  # and the model is whole
 
 
 @pytest.mark.parametrize(

@@ -194,12 +194,40 @@ def test_a_dictionary_by_default():
         ({"refit": "lasso"}, "refit must be"),
         ({"refit": "ridge", "loss": "epsilon-logistic"}, "refit='ridge' needs loss='squared'"),
         ({"n_alphas": 0}, "n_alphas must be a whole number"),
+        ({"refit": True}, "refit must be"),
+        ({"standardize": "yes"}, "standardize must be True or False, got 'yes'"),
+        ({"shared_weights": "no"}, "shared_weights must be True or False, got 'no'"),
+        ({"verbose": "a"}, "verbose must be a whole number"),
+        ({"validation": "kfold"}, "validation must be a number of folds .*, got 'kfold'"),
     ],
 )
 def test_bad_input_is_told(options, message):
     X, y = table(40)
     with pytest.raises(ValueError, match=message):
         MultipleKernelRegressor(**{"kernels": KERNELS, **QUICK, **options}).fit(X, y)
+
+
+def test_classes_for_a_regressor_are_told_where_to_go():
+    X, y = table(40)
+    with pytest.raises(ValueError, match=r"needs numbers: for classes, use bochner\.MultipleKernelClassifier"):
+        MultipleKernelRegressor(KERNELS, **QUICK).fit(X, np.where(y > 0, "up", "down"))
+
+
+def test_no_refit_in_two_words():
+    X, y = table(40)
+    one, two = (MultipleKernelRegressor(KERNELS, **QUICK, refit=refit).fit(X, y) for refit in (None, False))
+    assert one.refit_ is two.refit_ is None
+    np.testing.assert_array_equal(one.predict(X), two.predict(X))
+
+
+def test_shares_of_the_variance_by_name():
+    X, y = table(40)
+    shares = MultipleKernelRegressor(KERNELS, **QUICK).fit(X, y).explained_variance_by_name()
+    assert sum(shares.values()) == pytest.approx(1)
+    assert list(shares.values()) == sorted(shares.values(), reverse=True)
+    model = MultipleKernelRegressor(KERNELS, **QUICK).fit(X, np.stack([y, X[:, 0]], axis=1))
+    for t, name in enumerate(model.kernel_names_):
+        assert model.explained_variance_by_name()[name] == model.explained_variance_[t].tolist()
 
 
 def test_views_of_different_lengths_and_labels_of_one_class_are_told():

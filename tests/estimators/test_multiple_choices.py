@@ -230,3 +230,48 @@ def test_refits_find_their_penalty_where_nobody_has_averaged():
         for name, model in models.items()
     }
     assert refits["without"] == pytest.approx(refits["with"])
+
+
+def test_a_joint_refit_is_one_kernel_on_the_columns_that_are_in():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(300, 3))
+    y = np.sin(2 * X[:, 0] * X[:, 2]) + X[:, 0] + X[:, 2]  # no sum of kernels of single columns knows the sine
+    kernels = [(f"{i}", Gaussian(scale=1.0 + 0.1 * i), [i]) for i in range(3)]
+    options = {**QUICK, "n_features": 100, "l1_ratio": 1.0, "standardize": False}
+    sums, joint, auto = (
+        MultipleKernelRegressor(kernels, **{**options, "refit": refit}).fit(X[:200], y[:200])
+        for refit in ("ridge", "joint", "auto")
+    )
+    assert (joint.refit_, auto.refit_) == ("joint", "joint")
+    is_in = np.flatnonzero(joint.kernel_weights_[:, 0])
+    assert len(is_in) >= 2
+    (one,) = joint.feature_map_.maps
+    np.testing.assert_allclose(one.kernel.scale, (1.0 + 0.1 * is_in) / len(is_in) ** 0.5)
+    features = one.forward(X[:, is_in])  # ridge regression in its dual form
+    centred, mean = features[:200] - features[:200].mean(axis=0), y[:200].mean()
+    unit = y[:200].std()
+    dual = np.linalg.solve(centred @ centred.T + 200 * joint.refit_alpha_ * np.eye(200), (y[:200] - mean) / unit)
+    expected = mean + unit * (features[200:] - features[:200].mean(axis=0)) @ centred.T @ dual
+    np.testing.assert_allclose(joint.predict(X[200:]), expected, atol=1e-6)
+    assert joint.score(X[200:], y[200:]) > sums.score(X[200:], y[200:])
+
+
+def test_kernels_of_two_families_have_no_joint_kernel():
+    X, y = table()
+    kernels = [("a", "gaussian", [0, 1]), ("b", "matern32", slice(0, 4))]
+    with pytest.raises(ValueError, match=r"one family, such as 'gaussian' for all of them, and these are in: 'a', 'b'"):
+        MultipleKernelRegressor(kernels, **QUICK, refit="joint", alpha=1e-6).fit(X, y)
+    assert MultipleKernelRegressor(kernels, **QUICK, alpha=1e-6).fit(X, y).refit_ != "joint"
+
+
+def test_kernels_that_are_in_share_the_features_of_those_that_are_out():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 24))
+    y = np.sin(X[:, 0]) + np.sin(X[:, 3])
+    kernels = [(f"{i}", "gaussian", [i, i + 1, i + 2]) for i in range(0, 24, 3)]
+    model = MultipleKernelRegressor(kernels, l1_ratio=1.0, alpha=0.1, refit=None, random_state=0).fit(X, y)
+    is_in = model.kernel_weights_[:, 0] > 0
+    assert is_in[:2].all()
+    sizes = np.array(model.feature_map_.sizes)
+    assert np.all(sizes[is_in] > 200)  # the share of each of eight kernels
+    assert np.all(sizes[~is_in] == 50)

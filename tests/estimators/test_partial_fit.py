@@ -126,7 +126,7 @@ def test_weight_zero_is_no_row(learner):
     model.partial_fit(X[30:], y[30:], sample_weight=np.arange(30) % 2)
     other.partial_fit(X[31::2], y[31::2])
     assert_same_coefficients(model, other, X)
-    with pytest.raises(ValueError, match="at least one non-zero"):
+    with pytest.raises(ValueError, match="sample_weight is zero for every row"):
         model.partial_fit(X, y, sample_weight=np.zeros(60))
 
 

@@ -285,13 +285,16 @@ def test_two_rows_of_whole_numbers_are_a_set():
         (lambda X, y: (X, y[:-1]), "validation set is not like the rows of fit: .*inconsistent numbers of samples"),
         (lambda X, y: (X, None), "validation set is not like the rows of fit: .*requires y"),
         (lambda X, y: (np.full_like(X, np.nan), y), "validation set is not like the rows of fit: .*holds NaN"),
-        (lambda X, y: (X, y, np.zeros(60)), "weights of the validation set are all zero|at least one non-zero"),
+        (lambda X, y: (X, y, np.zeros(60)), "not like the rows of fit: sample_weight is zero for every row"),
         (lambda X, y: (X, y, -np.ones(60)), "validation set is not like the rows of fit: .*Negative values"),
         (lambda X, y: (X, y, np.ones(3)), r"validation set is not like the rows of fit: sample_weight.shape == \(3,\)"),
         (lambda X, y: (X[:0], y[:0]), "validation set is not like the rows of fit: .*0 sample"),
         (lambda X, y: (X[:, :2].tolist(), y.tolist()), "validation set is not like the rows of fit: X has 2 features"),
         (lambda X, y: ([["a", "b", "c"]], [0]), "validation set is not like the rows of fit: X, column 0 holds text"),
-        (lambda X, y: [X, y], r"a list of 2 \(ndarray of shape \(60, 3\), .*entry 0 is not a pair .*a tuple \(X, y\)"),
+        (
+            lambda X, y: [X, y],
+            r"a list of 2 \(ndarray of shape \(60, 3\), .*looks like a set of your own: write a tuple \(X, y\)",
+        ),
         (lambda X, y: (X,), r"a tuple of 1 \(ndarray of shape \(60, 3\)\), cannot be used: .*a tuple \(X, y\)"),
         (lambda X, y: (X.tolist(),), r"a tuple of 1 \(list of shape \(60, 3\)\), cannot be used: .*a tuple \(X, y\)"),
         (lambda X, y: (X, y, y, y), r"a tuple of 4 .*, \.\.\.\), cannot be used: entry 0 is not a pair"),
@@ -379,6 +382,17 @@ def test_labels_of_a_set_that_the_rows_do_not_have():
     X, y = table()
     with pytest.raises(ValueError, match=r"validation set is not like the rows of fit: y has labels .* such as .*7"):
         classifier(validation=(X, np.full(60, 7))).fit(X, targets(KernelClassifier, y))
+
+
+def test_labels_of_a_set_of_another_type():
+    X, y = table()
+    labels = targets(KernelClassifier, y)
+    for one, two in ((labels, labels.astype(str)), (np.where(labels, "yes", "no"), labels)):
+        with pytest.raises(ValueError, match=r"rows of fit: y has labels of type .*: give all of them") as caught:
+            classifier(validation=(X, two)).fit(X, one)
+        assert "partial_fit" not in str(caught.value)
+    with pytest.raises(ValueError, match=r"labels that the model does not know, such as 7: .* Leave those rows out\.$"):
+        classifier(validation=(X, np.full(60, 7))).fit(X, labels)
 
 
 def test_targets_of_a_set_in_another_shape():

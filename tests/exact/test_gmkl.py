@@ -9,7 +9,7 @@ from bochner.exact.kernel_weights import EpsilonInsensitiveLoss, HingeLoss, Squa
 from bochner.kernels import Gaussian
 from tests.cases import numerical_gradient, relative_error
 
-LOSSES = ("squared", "epsilon_insensitive", "hinge")
+LOSSES = ("squared", "epsilon-insensitive", "hinge")
 each_loss = pytest.mark.parametrize("loss", LOSSES)
 
 
@@ -33,7 +33,7 @@ def problem(grams, y, loss, C=1.0):
     costs = C * np.linspace(0.5, 1.5, len(y))
     made = {
         "squared": lambda: SquaredLoss(y, costs),
-        "epsilon_insensitive": lambda: EpsilonInsensitiveLoss(y, costs, 0.1),
+        "epsilon-insensitive": lambda: EpsilonInsensitiveLoss(y, costs, 0.1),
         "hinge": lambda: HingeLoss(np.where(y > 0, 1.0, -1.0), costs),
     }[loss]()
     return WeightProblem(grams, made, range(len(grams)))

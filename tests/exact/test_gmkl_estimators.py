@@ -60,7 +60,7 @@ def test_several_classes_are_each_against_the_rest(loss):
     np.testing.assert_array_equal(model.predict(X), model.decision_function(X).argmax(axis=1))
 
 
-@pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared"])
+@pytest.mark.parametrize("loss", ["epsilon-insensitive", "squared"])
 def test_one_problem_in_every_form(loss):
     X, y = table()
     model = GMKLRegressor(TRIPLES, loss=loss).fit(X, y)
@@ -84,6 +84,18 @@ def test_one_problem_in_every_form(loss):
     stacked = GMKLRegressor("precomputed", loss=loss).fit(np.stack(list(grams.values())), y)
     np.testing.assert_array_equal(stacked.predict(np.stack(list(new.values()))), given.predict(new))
     assert stacked.kernel_names_ == ["kernel0", "kernel1"]
+
+
+def test_weights_by_name():
+    X, y = table()
+    model = GMKLRegressor(TRIPLES).fit(X, y)
+    weights = model.kernel_weights_by_name()
+    assert weights == dict(zip(model.kernel_names_, model.kernel_weights_.tolist(), strict=True))
+    assert list(weights.values()) == sorted(weights.values(), reverse=True)
+    several = GMKLClassifier(TRIPLES).fit(X, np.digitize(y, [-0.5, 0.5]))
+    assert several.kernel_weights_by_name()["b"] == several.kernel_weights_[1].tolist()
+    given = GMKLRegressor("precomputed").fit(gaussian_grams()[0], gaussian_grams()[1])
+    assert sorted(given.kernel_weights_by_name()) == sorted(given.kernel_names_)
 
 
 def test_scales():
@@ -154,8 +166,9 @@ def test_a_solver_that_ends_early_says_so():
         ({"tol": 0}, "tol must be a positive number"),
         ({"epsilon": -0.1}, "epsilon must be a number, zero or more"),
         ({"max_iter": 0}, "max_iter must be a whole number, one or more"),
-        ({"loss": "hinge"}, "loss must be one of epsilon_insensitive, squared, got 'hinge'"),
+        ({"loss": "hinge"}, "loss must be one of epsilon-insensitive, squared, got 'hinge'"),
         ({"scale": 2.0}, "scale must be one of median, given"),
+        ({"standardize": "yes"}, "standardize must be True or False, got 'yes'"),
         ({"max_memory": 1e5}, r"60 rows and 2 kernels \('a', 'b'\) need about 173 kB .* fit at most 45 rows"),
         ({"kernels": [("a", "gaussian", [7])]}, "Kernel 'a': its columns"),
         ({"kernels": [("a", "chi2", [1])]}, "Kernel 'a': Negative values"),
@@ -179,6 +192,8 @@ def test_bad_rows_and_targets():
         model.fit(X, np.where(y > 1, np.nan, y))
     with pytest.raises(ValueError, match="y has 2 columns, and GMKLRegressor learns one target"):
         model.fit(X, np.stack([y, y], axis=1))
+    with pytest.raises(ValueError, match=r"GMKLRegressor needs numbers: for classes, use bochner\.exact\.GMKLClassifier"):
+        model.fit(X, np.where(y > 0, "up", "down"))
     with pytest.raises(ValueError, match="y has only one class, 'up'"):
         GMKLClassifier(TRIPLES).fit(X, ["up"] * len(y))
     with pytest.raises(ValueError, match="y has only one class, 1,"):

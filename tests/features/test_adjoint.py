@@ -84,24 +84,6 @@ def test_every_frequency_against_differences(kernel, form):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@each(RANDOM)
-def test_full_metric_against_differences(kernel, form):
-    """Frequencies A h at A = diag(s): a map with points A h and scale one."""
-    kernel, X, feature_map, G = case(kernel, form, m=2)
-    gradient = feature_map.metric_gradient(feature_map.adjoint(X, G))
-    A = np.diag(np.tile(kernel.scales(2), feature_map.inputs.width))
-    assert gradient.shape == A.shape
-
-    def value(metric):
-        return float(np.sum(moved(feature_map, metric @ feature_map.points).forward(X) * G))
-
-    reach = np.abs(feature_map.inputs(X)).max() * np.abs(feature_map.points).max()
-    assert relative_error(gradient, numerical_gradient(value, A, 2e-3 / reach)) < LIMIT
-    by_column = np.diagonal(gradient).reshape(feature_map.inputs.width, 2).sum(axis=0)
-    np.testing.assert_allclose(by_column, feature_map.adjoint(X, G).parameters["scale"], rtol=1e-12)
-
-
-@pytest.mark.parametrize("form", FORMS)
 @each(ALL)
 def test_dot_product(kernel, form, rng):
     """<J v, G> = <v, J' G> for the Jacobian J of the features in theta, J v by a difference of the forward map."""

@@ -1,5 +1,7 @@
 """The list of kernels and how one is asked for."""
 
+from pathlib import Path
+
 import pytest
 
 from bochner import kernels
@@ -15,9 +17,10 @@ def test_every_name_makes_a_kernel(name):
     assert KERNELS[name](scale=2.0).scale == 2.0
 
 
-@pytest.mark.parametrize(("name", "meant"), [("rbf", "gaussian"), ("matern", "matern32"), ("additive_chi2", "chi2")])
+@pytest.mark.parametrize(("name", "meant"), list(kernels._OTHER_NAMES.items()))
 def test_other_names(name, meant):
     assert get_kernel(name) == get_kernel(meant)
+    assert f"| `{name}` | `{meant}` |" in (Path(__file__).parents[2] / "docs" / "kernels.md").read_text()
 
 
 def test_an_object_is_itself():
@@ -34,9 +37,10 @@ def test_unknown_names_get_a_suggestion(name, near):
     assert all(known in str(info.value) for known in KERNELS)
 
 
-def test_a_name_like_no_other_gets_the_list():
-    with pytest.raises(ValueError, match="Unknown kernel 'zzzz': Known names: gaussian"):
-        get_kernel("zzzz")
+@pytest.mark.parametrize("name", ["zzzz", "nosuch", "squared_exponential"])
+def test_a_name_like_no_other_gets_the_list(name):
+    with pytest.raises(ValueError, match=f"Unknown kernel '{name}': Known names: gaussian"):
+        get_kernel(name)
 
 
 def test_a_class_instead_of_an_object():

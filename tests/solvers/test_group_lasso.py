@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.linear_model import ElasticNet, Lasso, MultiTaskElasticNet, MultiTaskLasso, Ridge
 
+from bochner.losses import Logistic
 from bochner.solvers import group_lasso_path
 from bochner.solvers.groups import block_minimum
 from tests.naive import group_lasso as naive_group_lasso
@@ -142,6 +144,14 @@ def test_a_group_that_comes_twice_shares_its_length():
     np.testing.assert_allclose(both.norms[:, 0] + both.norms[:, 4], path.norms[:, 0], atol=1e-4)
 
 
+def test_sparse_rows_are_dense_rows():
+    X, Y = problem()
+    X = np.where(np.abs(X) < 0.5, 0.0, X).astype(np.float32)
+    paths = [group_lasso_path(rows, Y, GROUPS, n_alphas=3) for rows in (X, sparse.csr_array(X), sparse.coo_matrix(X))]
+    for path in paths[1:]:
+        np.testing.assert_array_equal(path.coef, paths[0].coef)
+
+
 def test_weight_two_is_a_row_twice():
     X, Y = problem(n=40)
     twice = np.repeat([1, 2], 20)
@@ -163,11 +173,19 @@ def test_columns_and_targets_without_information():
     np.testing.assert_allclose(constant.intercept, 2.0)
 
 
-def test_float32_rows_give_nearly_the_same():
-    X, Y = problem()
-    path = group_lasso_path(X, Y, GROUPS, n_alphas=5)
-    single = group_lasso_path(X.astype(np.float32), Y, GROUPS, alphas=path.alphas)
-    np.testing.assert_allclose(single.value, path.value, rtol=1e-5)  # a hundred roundings of float32
+def test_values_of_float32_rows_are_their_objectives():
+    """Columns of mean five and many rows: sums in float32 would miss by thousands of gaps."""
+    n, groups = 200_000, np.repeat(np.arange(4), 2)
+    rng = np.random.default_rng(0)
+    X = (5 + rng.standard_normal((n, 8))).astype(np.float32)
+    Y = X[:, :1] - X[:, 1:2] + rng.standard_normal((n, 1))
+    path = group_lasso_path(X, Y, groups, n_alphas=4, tol=1e-9)
+    double = X.astype(np.float64)
+    # Sums of n terms, whose squares are 26 times their spread, err by n eps of that at most.
+    rounding = 26 * n * np.finfo(np.float64).eps
+    np.testing.assert_allclose(path.value[:, 0], objectives(path, double, Y, groups), rtol=rounding)
+    best = group_lasso_path(double, Y, groups, alphas=path.alphas, tol=1e-9)
+    assert np.all(path.value - best.value <= path.gap + rounding * path.value)
 
 
 def test_block_minimum_against_a_general_minimiser():
@@ -196,7 +214,16 @@ def test_block_minimum_against_a_general_minimiser():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"groups": [0, 1]}, "group of each of the 10 columns"),
+        ({"groups": [0, 1]}, r"group of each of the 10 columns .*, got an array of shape \(2,\)"),
+        ({"groups": 3}, "group of each of the 10 columns .*, got 3"),
+        ({"groups": None}, "group of each of the 10 columns .*, got None"),
+        ({"loss": None}, r"loss must be one of squared, .* or an object of bochner.losses such as .*, got None"),
+        ({"loss": Logistic}, "or an object of bochner.losses such as .*, got <class"),
+        ({"loss": np.zeros(2)}, "or an object of bochner.losses such as .*, got array"),
+        ({"loss": "hinge"}, "loss must be one of squared, .*, got 'hinge'"),
+        ({"n_alphas": 0}, "n_alphas must be at least 1, got 0"),
+        ({"smallest": 0}, "smallest must be above 0 and at most 1, got 0"),
+        ({"smallest": 1.5}, "smallest must be above 0 and at most 1, got 1.5"),
         ({"targets": np.zeros(3)}, "one row for each of the 80 rows"),
         ({"alphas": [1.0, -1.0]}, "alphas must be a list of positive numbers"),
         ({"l1_ratio": 1.5}, "l1_ratio must be from 0 to 1, got 1.5"),

@@ -157,7 +157,21 @@ def test_warm_start_is_quicker(name, c):
     again, _ = problem.solve(1e-4, cold.coef)
     near, _ = problem.solve(1.1e-4, cold.coef)
     assert again.n_iter <= 1
+    assert again.converged
     assert near.n_iter < cold.n_iter
+
+
+def test_a_start_that_is_optimal_up_to_rounding_has_converged():
+    """No step goes down from there in float64, and the certificate is that of the start."""
+    features, targets, weights = make("logistic", 1, seed=2)
+    problem = problem_of("logistic", features, targets, weights)
+    coef = zeros(features, targets)
+    for _ in range(5):
+        result, _ = problem.solve(1.0, coef)
+        coef = result.coef
+        assert result.converged
+        assert result.violation <= newton.TOLERANCE
+    assert result.n_iter == 0
 
 
 @pytest.mark.parametrize("name", list(LOSSES))
