@@ -124,7 +124,7 @@ def main() -> None:
     peers = find_peers(arguments) if set(races) - {"D"} else Peers(names=())
     if (load := os.getloadavg()[0]) > IDLE_LOAD:
         say(f"load average {load:.1f}: other work on this machine disturbs the times")
-    say(f"peers are asked for smaller tolerances until they are within {CLOSE:g} of the dual bound")
+    say(f"peers are asked for smaller tolerances until they are within {CLOSE:g} of the best objectives")
     for part in races:
         about = manifest(SEED, PACKAGES)
         if part == "D":
