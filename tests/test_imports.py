@@ -9,7 +9,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "bochner"
 LAYERS = (
-    ("arrays", "blas"),
+    ("arrays", "blas", "memory"),
     ("kernels", "sampling", "losses", "penalties", "statistics", "standardise", "calibration", "folds"),
     ("features", "solvers"),
     ("engines", "descent", "span"),
@@ -25,7 +25,7 @@ LAYERS = (
 """The rooms (a module or a folder each) from the ground up. A room sees those of the layers below, not its neighbours."""
 NARROWER = {
     "solvers": {"arrays", "blas", "losses", "penalties", "statistics"},
-    "exact": {"arrays", "blas", "kernels", "losses", "standardise", "folds", "solvers", "descent", "estimators"},
+    "exact": {"arrays", "blas", "memory", "kernels", "losses", "standardise", "folds", "solvers", "descent", "estimators"},
 }
 """Rooms that see less than what is below them: a solver knows no kernel, the exact counterparts no random features."""
 HEAVY = {"torch", "dask", "distributed", "matplotlib", "pandas", "polars", "pyarrow", "onnx", "jax", "cupy"}

@@ -20,11 +20,14 @@ from bochner.features import FeatureChoices
 from bochner.folds import Folds, Rows
 from bochner.kernels import Kernel
 from bochner.leave_one_out import LeaveOneOutError
+from bochner.memory import machine_bytes, readable
 from bochner.single_kernel import LOWEST_IN_FLOAT32, LearnedKernel, default_levels, learn_kernel
 from bochner.solvers.normal_equations import CentredMoments
 
 FEWEST_FEATURES, MOST_FEATURES = 256, 4000
 """Limits of the number of features that n_features=None chooses."""
+MATRICES = 4
+"""Matrices of all pairs of features (or of rows, where these are fewer) that are there at a time."""
 FULL_STEPS = 60
 """Most steps of schedule="full"."""
 SCHEDULES = ("small-to-large", "full")
@@ -52,6 +55,7 @@ class KernelMachine(KernelLearner):
         rows = self._prepare(X, targets, weights)
         folds = self._folds(rows, rng, X, y, weights > 0)
         plan = self._plan(folds.n, X.shape[1], before)
+        self._check_memory(plan.levels[-1].n_features, folds.n)
         with self._watching(plan) as callback:
             learned = learn_kernel(
                 folds,
@@ -68,6 +72,19 @@ class KernelMachine(KernelLearner):
         self._keep(learned, folds)
         self._keep_relevance(rows, rng)
         return learned
+
+    def _check_memory(self, n_features: int, n_rows: int) -> None:
+        """Refuse more features than this machine can hold matrices of all pairs of, before anything is learned."""
+        kept = 8.0 * n_features**2 if self.keep_moments else 0.0
+        needed, there = kept + 8.0 * MATRICES * min(n_features, n_rows) ** 2, machine_bytes()
+        if needed > there:
+            advice = (
+                "use fewer" if kept < there / 2 else "use fewer, or keep_moments=False if there is no partial_fit to come"
+            )
+            raise ValueError(
+                f"n_features={n_features} needs about {readable(needed)} for matrices of all pairs of features, and this "
+                f"machine has {readable(there)}: {advice}."
+            )
 
     def _criterion(self) -> Callable[[Folds], Criterion]:
         """What makes the held-out error from folds."""

@@ -16,9 +16,9 @@ from bochner.arrays import Array, fetch64
 from bochner.estimators.validation import check_flags, check_option, check_weights
 from bochner.estimators.views import Part, by_name, is_named, needs_positive, resolve
 from bochner.exact.kernel_weights import KernelSum, Loss, WeightProblem, minimise
-from bochner.exact.ridge import _readable
 from bochner.kernels import Kernel
 from bochner.kernels.bandwidth import median_scale
+from bochner.memory import readable
 from bochner.standardise import Standardiser
 
 MATRICES = 4
@@ -113,8 +113,8 @@ class KernelSumMachine(BaseEstimator):
             most = int((self.max_memory / (8 * (n_kernels + MATRICES))) ** 0.5)
             names = ", ".join(map(repr, self.kernel_names_[:3])) + (", ..." if n_kernels > 3 else "")
             raise ValueError(
-                f"{n_rows} rows and {n_kernels} kernels ({names}) need about {_readable(needed)} for kernel matrices of all "
-                f"pairs, and max_memory is {_readable(self.max_memory)}: fit at most {most} rows, leave out kernels, or "
+                f"{n_rows} rows and {n_kernels} kernels ({names}) need about {readable(needed)} for kernel matrices of all "
+                f"pairs, and max_memory is {readable(self.max_memory)}: fit at most {most} rows, leave out kernels, or "
                 "raise max_memory."
             )
 

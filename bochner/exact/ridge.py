@@ -18,6 +18,7 @@ from bochner.estimators.validation import all_or_nothing, as_generator
 from bochner.exact.criterion import ExactHeldOutError, ExactRidge
 from bochner.folds import Folds, Rows
 from bochner.kernels import Kernel
+from bochner.memory import readable
 
 MATRICES = 6
 """Matrices of all pairs of rows that a fit holds at its peak: kernel, training part, factor, gradient, two of its own."""
@@ -183,16 +184,10 @@ class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelLearner):
         if needed > self.max_memory:
             most = int((self.max_memory / (8 * MATRICES)) ** 0.5)
             raise ValueError(
-                f"{n_rows} rows need about {_readable(needed)} for kernel matrices of all pairs, and max_memory is "
-                f"{_readable(self.max_memory)}: fit at most {most} rows, raise max_memory, or use "
+                f"{n_rows} rows need about {readable(needed)} for kernel matrices of all pairs, and max_memory is "
+                f"{readable(self.max_memory)}: fit at most {most} rows, raise max_memory, or use "
                 "bochner.KernelRegressor, whose memory does not grow with the rows."
             )
-
-
-def _readable(n_bytes: float) -> str:
-    """A number of bytes in the largest unit that it fills, such as "1.2 GB"."""
-    power = min(max(int(np.log10(max(n_bytes, 1)) // 3), 0), 4)
-    return f"{n_bytes / 1000**power:.3g} {('bytes', 'kB', 'MB', 'GB', 'TB')[power]}"
 
 
 class ExactSpace:

@@ -9,10 +9,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from bochner.criteria import HeldOutError
 from bochner.exact import KernelRidgeGD
 from bochner.exact.criterion import ExactFolds, ExactHeldOutError, ExactRidge
-from bochner.exact.ridge import _readable
 from bochner.features import FeatureChoices, build_map
 from bochner.folds import Folds, Rows
 from bochner.kernels import Gaussian
+from bochner.memory import readable
 from tests.cases import ALL, each, rows, with_scales
 
 EPS = np.finfo(np.float64).eps
@@ -138,7 +138,7 @@ def test_too_many_rows_are_refused():
     ],
 )
 def test_sizes_are_readable(n_bytes, text):
-    assert _readable(n_bytes) == text
+    assert readable(n_bytes) == text
 
 
 def test_leave_one_out_is_refused():
