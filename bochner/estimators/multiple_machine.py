@@ -118,7 +118,8 @@ class MultipleKernelMachine(BaseEstimator):
     ) -> LearnedWeights:
         """Ridge regression on one kernel of all columns that are in, where that is asked for or better on held-out rows."""
         some = np.flatnonzero(np.any(learned.norms > 0, axis=1)).tolist()
-        if self._loss() is not None or self.refit not in ("auto", "joint") or len(some) < 2:
+        tried = self.refit == "joint" or (self.refit == "auto" and max(choices.l1_ratios) > 0)  # and no average is asked for
+        if self._loss() is not None or not tried or len(some) < 2:
             return learned
         if any(kernels[t].geometry != "radial" or not _alike(kernels[t], kernels[some[0]]) for t in some):
             if self.refit == "joint":

@@ -275,3 +275,10 @@ def test_kernels_that_are_in_share_the_features_of_those_that_are_out():
     sizes = np.array(model.feature_map_.sizes)
     assert np.all(sizes[is_in] > 200)  # the share of each of eight kernels
     assert np.all(sizes[~is_in] == 50)
+
+
+def test_an_average_that_is_asked_for_stays_one():
+    X, y = table()
+    model = MultipleKernelRegressor(["gaussian"] * 2, **QUICK, l1_ratio=0.0).fit(X, X[:, 0] * X[:, 1])
+    assert model.refit_ is None
+    assert len(model.feature_map_.maps) == 2
