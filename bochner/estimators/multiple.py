@@ -14,6 +14,7 @@ from bochner.estimators.labels import ScoreClassifier, check_labels
 from bochner.estimators.multiple_machine import MultipleKernelMachine
 from bochner.estimators.regressors import KernelRegressor, check_targets, targets_like_fit
 from bochner.estimators.validation import all_or_nothing, check_option, check_weights
+from bochner.folds import HeldOut
 from bochner.losses import LOSSES, EpsilonLogistic, Loss
 from bochner.standardise import Standardiser
 
@@ -292,11 +293,7 @@ class MultipleKernelClassifier(ScoreClassifier, MultipleKernelMachine):
         self.classes_, labels = np.unique(check_labels(self, parts[0], y), return_inverse=True)
         self._class_weights = self._weights_of_classes(labels, weights)
         learned = self._learn(parts, y, self._indicators(labels), weights * self._class_weights[labels])
-        held_out = learned.held_out
-        classes = self._columns_of(held_out.rows.targets).argmax(axis=1)
-        self.calibration_ = SoftmaxCalibration.fit(
-            self._columns_of(held_out.predictions.astype(np.float64)), classes, held_out.rows.weights
-        )
+        self.calibration_ = SoftmaxCalibration.fit(*self._told(learned.held_out), learned.held_out.rows.weights)
         self._warn_if_rough()
         return self
 
@@ -308,6 +305,16 @@ class MultipleKernelClassifier(ScoreClassifier, MultipleKernelMachine):
     def _targets_of(self, X: Array, y: Any) -> tuple[Array, Array]:
         labels = self._numbers_of(check_labels(self, X, y))
         return self._indicators(labels), self._class_weights[labels]
+
+    def _told(self, held_out: HeldOut) -> tuple[Array, Array]:
+        """Decision values (n, k) and classes (n,) of held-out rows."""
+        scores, targets = (self._columns_of(values) for values in (held_out.predictions, held_out.rows.targets))
+        return scores.astype(np.float64), targets.argmax(axis=1)
+
+    def _losses(self, held_out: HeldOut) -> Array:
+        """One where the class is told wrongly."""
+        scores, classes = self._told(held_out)
+        return (scores.argmax(axis=1) != classes).astype(np.float64)
 
     def _loss(self) -> Loss | None:
         return None if self.loss == "squared" else LOSSES[self.loss]

@@ -31,7 +31,7 @@ from bochner.estimators.validation import (
 from bochner.estimators.views import by_name, is_named, is_views, resolve
 from bochner.features import FeatureChoices, StackedMap, build_map
 from bochner.fold_problems import column_counts
-from bochner.folds import Folds, Rows
+from bochner.folds import Folds, HeldOut, Rows
 from bochner.kernels import KERNELS, Kernel, get_kernel
 from bochner.kernels.bandwidth import median_scale
 from bochner.losses import Loss
@@ -135,7 +135,7 @@ class MultipleKernelMachine(BaseEstimator):
         one = build_map(kernel, len(columns), FeatureChoices(n_features=size, sampling=self.sampling), rng)
         joint_map = StackedMap((one,), (columns,))
         joint = refit_jointly(learned, folds, joint_map, choices)
-        if self.refit == "auto" and joint.chosen.error >= learned.chosen.error:
+        if self.refit == "auto" and not self._clearly_better(joint.held_out, learned.held_out):
             return replace(learned, trials=joint.trials)
         self.feature_map_ = joint_map
         return joint
@@ -299,6 +299,17 @@ class MultipleKernelMachine(BaseEstimator):
     def _loss(self) -> Loss | None:
         """The loss, or None for the squared one."""
         raise NotImplementedError
+
+    def _clearly_better(self, one: HeldOut, two: HeldOut) -> bool:
+        """Whether one kind of predictions of the same held-out rows is better than another by more than a standard error."""
+        weights = one.rows.weights / one.rows.weights.sum()
+        gain = self._losses(two) - self._losses(one)
+        mean = float(weights @ gain)
+        return mean > float(np.sum(weights**2 * (gain - mean) ** 2) ** 0.5)
+
+    def _losses(self, held_out: HeldOut) -> Array:
+        """What each held-out row counts where two kinds of predictions are compared: (n,)."""
+        return np.sum((held_out.predictions - held_out.rows.targets) ** 2, axis=1)
 
     def _standardise_targets(self, targets: Array, weights: Array) -> Standardiser:
         """Targets of zero mean and unit spread, unless they are classes."""

@@ -278,7 +278,7 @@ def test_kernels_that_are_in_share_the_features_of_those_that_are_out():
 
 
 def test_an_average_that_is_asked_for_stays_one():
-    X, y = table()
+    X, _ = table()
     model = MultipleKernelRegressor(["gaussian"] * 2, **QUICK, l1_ratio=0.0).fit(X, X[:, 0] * X[:, 1])
     assert model.refit_ is None
     assert len(model.feature_map_.maps) == 2
