@@ -5,6 +5,7 @@ from bochner.estimators.classifiers import KernelClassifier
 from bochner.estimators.multiple import MultipleKernelClassifier, MultipleKernelRegressor
 from bochner.estimators.regressors import KernelRegressor
 from bochner.estimators.transformer import FourierFeatures
+from bochner.rows import open_rows
 
 __version__ = "0.1.0"
 
@@ -16,4 +17,5 @@ __all__ = [
     "MultipleKernelRegressor",
     "__version__",
     "kernels",
+    "open_rows",
 ]

@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "bochner"
 LAYERS = (
     ("arrays", "blas", "memory"),
-    ("kernels", "sampling", "losses", "penalties", "statistics", "standardise", "calibration", "folds"),
+    ("kernels", "sampling", "losses", "penalties", "statistics", "standardise", "calibration", "folds", "rows"),
     ("features", "solvers"),
     ("engines", "descent", "span"),
     ("progress",),
@@ -28,7 +28,7 @@ NARROWER = {
     "exact": {"arrays", "blas", "memory", "kernels", "losses", "standardise", "folds", "solvers", "descent", "estimators"},
 }
 """Rooms that see less than what is below them: a solver knows no kernel, the exact counterparts no random features."""
-HEAVY = {"torch", "dask", "distributed", "matplotlib", "pandas", "polars", "pyarrow", "onnx", "jax", "cupy"}
+HEAVY = {"torch", "dask", "distributed", "matplotlib", "pandas", "polars", "pyarrow", "h5py", "zarr", "onnx", "jax", "cupy"}
 """Imported inside the functions that need them, nowhere at the top of a file."""
 SKLEARN = {"estimators", "exact"}
 """Rooms that import scikit-learn: its face, and learners that stand on it."""

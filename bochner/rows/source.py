@@ -1,0 +1,233 @@
+"""A data set as blocks of rows: the contract that every format fills, and the one class that whoever reads rows sees."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from bochner.arrays import Array
+from bochner.rows.checks import check_values, whole_number
+from bochner.rows.files import FileMark, UnreadableError, mark, refuse_changed
+from bochner.rows.hashing import hash_numbers, row_hash
+from bochner.rows.reading import read_ahead
+
+SAMPLE_BLOCK_BYTES = 2**24
+"""Size of the blocks that a sample is taken from, of at least"""
+SAMPLE_BLOCK_ROWS = 256
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows of a data set, one after the other; k of them."""
+
+    start: int
+    """Number of the first one in the whole."""
+    X: Array
+    """(k, m) of float32 or float64: a NumPy array, or a CSR matrix where the rows are sparse."""
+    y: Array | None = None
+    """Targets (k,), or (k, c) where several were asked for, of float64; text (objects) where a target holds text."""
+    weight: Array | None = None
+    """Weights (k,) of float64, zero or more."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.X.shape[0]
+
+    def take(self, index: Any) -> Block:
+        """Some of the rows: a slice, row numbers or a mask. ``start`` stays as it is."""
+        y, weight = self.y, self.weight
+        return replace(
+            self,
+            X=self.X[index],
+            y=None if y is None else y[index],
+            weight=None if weight is None else weight[index],
+        )
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows chosen at random, in memory: their numbers in the whole (k,), and X, y, weight as in a :class:`Block`."""
+
+    numbers: Array
+    X: Array
+    y: Array | None
+    weight: Array | None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the rows of all parts have in common."""
+
+    n_columns: int
+    dtype: Any
+    names: tuple[str, ...] | None = None
+    target_names: tuple[str, ...] | None = None
+
+
+class Part(ABC):
+    """One file (or what stands for it): the only thing that a format has to write.
+
+    ``pieces(step)`` starts a fresh pass and yields blocks of whatever length is cheap, about ``step`` rows or less if there
+    is a choice; ``start`` is the number of the row in this part. Closing it closes whatever is open.
+    """
+
+    def __init__(self, name: str, files: Sequence[Path] = (), n_rows: int | None = None) -> None:
+        self.name = name
+        self.marks = tuple(mark(path) for path in files)
+        self.n_rows = n_rows
+        """Known, or None until they are counted."""
+
+    @abstractmethod
+    def pieces(self, step: int) -> Generator[Block, None, None]:
+        """Blocks of this part, in the order of the rows."""
+
+    def count(self) -> int:
+        """Number of rows, by the cheapest means that the format has."""
+        with closing(self.pieces(2**12)) as pieces:
+            return sum(piece.n_rows for piece in pieces)
+
+
+class RowSource:
+    """Rows from disk or memory, in blocks, as often as one likes. Made by ``open_rows``, ``from_arrays`` or ``from_blocks``.
+
+    Attributes
+    ----------
+    n_columns : int
+        m, the number of columns of X; targets and weights are not among them.
+    names : tuple of str or None
+        Names of the columns of X.
+    target_names : tuple of str or None
+        Names of the targets.
+    dtype : numpy.dtype
+        float32 or float64: the precision of X.
+    """
+
+    def __init__(self, parts: Sequence[Part], layout: Layout) -> None:
+        self._parts = tuple(parts)
+        self.n_columns = layout.n_columns
+        self.names = layout.names
+        self.target_names = layout.target_names
+        self.dtype = np.dtype(layout.dtype)
+
+    def __repr__(self) -> str:
+        rows = "?" if any(part.n_rows is None for part in self._parts) else str(self.n_rows)
+        return f"RowSource({rows} rows, {self.n_columns} columns, {self.dtype}, {len(self._parts)} parts)"
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows: from the headers of the files, or counted once in a pass of its own."""
+        for part in self._parts:
+            if part.n_rows is None:
+                refuse_changed(part.marks)
+                part.n_rows = part.count()
+        return sum(part.n_rows or 0 for part in self._parts)
+
+    def blocks(self, n_rows: int) -> Generator[Block, None, None]:
+        """A fresh pass: blocks of ``n_rows`` rows each, the last one perhaps of fewer, in the order of the rows.
+
+        Where blocks begin depends on ``n_rows`` alone, not on the files. A thread reads up to two blocks ahead, so three are
+        in memory at a time. It ends, and files are closed, with the pass: at its end, at an error, where the loop is left,
+        or by ``close()``.
+        """
+        n_rows = whole_number("n_rows", n_rows)
+        return read_ahead(recut(self._pieces(n_rows), n_rows))
+
+    def sample(self, n: int, seed: int = 0) -> Sample:
+        """``n`` rows chosen at random (all where there are fewer), in memory, in the order of the rows; takes one pass.
+
+        They are those of the smallest ``row_hash``: the same for any block size, and a small sample is part of a larger one.
+        """
+        n = whole_number("n", n)
+        step = max(SAMPLE_BLOCK_ROWS, SAMPLE_BLOCK_BYTES // (8 * self.n_columns))
+        kept: list[tuple[Array, Block]] = []
+        limit = np.uint64(2**64 - 1)
+        with closing(self.blocks(step)) as blocks:
+            for block in blocks:
+                hashes = row_hash(block.start, block.start + block.n_rows, seed)
+                chosen = np.flatnonzero(hashes <= limit)
+                kept.append((chosen + block.start, block.take(chosen)))
+                if sum(len(numbers) for numbers, _ in kept) > 2 * n:
+                    kept = [_smallest(kept, n, seed)]
+                    limit = hash_numbers(kept[0][0], seed).max()
+        if not kept:
+            raise ValueError("There are no rows to take a sample of.")
+        numbers, rows = _smallest(kept, n, seed)
+        return Sample(numbers, rows.X, rows.y, rows.weight)
+
+    def fingerprint(self) -> tuple[FileMark, ...]:
+        """Path, size and time of modification of every file, as they were when the source was opened; empty in memory."""
+        return tuple(found for part in self._parts for found in part.marks)
+
+    def _pieces(self, step: int) -> Generator[Block, None, None]:
+        """The pieces of all parts, checked, in the dtype of the source, with ``start`` in the whole."""
+        start = 0
+        for part in self._parts:
+            refuse_changed(part.marks)
+            n_rows = 0
+            with closing(part.pieces(step)) as pieces:
+                try:
+                    for piece in pieces:
+                        with np.errstate(over="ignore"):  # too large for float32: told as infinity
+                            piece = replace(piece, X=piece.X.astype(self.dtype, copy=False))
+                        check_values(piece, part.name, start, self.names, self.target_names)
+                        yield replace(piece, start=start + piece.start)
+                        n_rows += piece.n_rows
+                except (UnreadableError, ValueError):
+                    refuse_changed(part.marks)  # which explains what is wrong with it
+                    raise
+            refuse_changed(part.marks)
+            if part.n_rows not in (None, n_rows):
+                raise ValueError(
+                    f"{part.name} had {n_rows} rows in this pass, and {part.n_rows} were expected: every pass must give the "
+                    "same rows."
+                )
+            part.n_rows = n_rows
+            start += n_rows
+
+
+def recut(pieces: Generator[Block, None, None], n_rows: int) -> Generator[Block, None, None]:
+    """Blocks of ``n_rows`` rows, the last one perhaps of fewer, from blocks of any length."""
+    held: list[Block] = []
+    missing = n_rows
+    with closing(pieces):
+        for piece in pieces:
+            at = 0
+            while at < piece.n_rows:
+                cut = replace(piece.take(slice(at, at + missing)), start=piece.start + at)
+                held.append(cut)
+                at += cut.n_rows
+                missing -= cut.n_rows
+                if not missing:
+                    yield stack(held)
+                    held, missing = [], n_rows
+    if held:
+        yield stack(held)
+
+
+def stack(blocks: list[Block]) -> Block:
+    """Several blocks as one."""
+    if len(blocks) == 1:
+        return blocks[0]
+    X = [block.X for block in blocks]
+    first = blocks[0]
+    return Block(
+        first.start,
+        sparse.vstack(X, format="csr") if sparse.issparse(X[0]) else np.concatenate(X),
+        None if first.y is None else np.concatenate([block.y for block in blocks]),
+        None if first.weight is None else np.concatenate([block.weight for block in blocks]),
+    )
+
+
+def _smallest(kept: list[tuple[Array, Block]], n: int, seed: int) -> tuple[Array, Block]:
+    """The ``n`` rows of the smallest hashes, with their numbers, in the order of the rows."""
+    numbers, rows = np.concatenate([some for some, _ in kept]), stack([block for _, block in kept])
+    chosen = np.sort(np.argsort(hash_numbers(numbers, seed), kind="stable")[:n])
+    return numbers[chosen], rows.take(chosen)
