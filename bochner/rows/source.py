@@ -18,9 +18,8 @@ from bochner.rows.files import FileMark, UnreadableError, mark, refuse_changed
 from bochner.rows.hashing import hash_numbers, row_hash
 from bochner.rows.reading import read_ahead
 
-SAMPLE_BLOCK_BYTES = 2**24
-"""Size of the blocks that a sample is taken from, of at least"""
-SAMPLE_BLOCK_ROWS = 256
+SAMPLE_BLOCK_BYTES, SAMPLE_BLOCK_ROWS = 2**24, 256
+"""Size of the blocks that a sample is taken from, and their fewest rows."""
 
 
 @dataclass(frozen=True)
