@@ -12,7 +12,7 @@ from scipy.io import loadmat
 from sklearn.model_selection import train_test_split
 from uci_data import MNIST_FILE, VARIABLE, standardise
 
-from bochner.estimators.multiple_machine import default_features
+from bochner.estimators.dictionary import default_features
 from bochner.kernels import Gaussian
 from bochner.kernels.bandwidth import median_scale
 

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Array, dense
 from bochner.engines import predict
+from bochner.estimators.dictionary import FEWEST_EACH, MOST_FEATURES, default_features, kernel_dictionary
 from bochner.estimators.folds import cut_rows, hold_out, is_splitter, is_validation_set, split_rows
 from bochner.estimators.machine import KernelMachine
 from bochner.estimators.validation import (
@@ -28,7 +29,7 @@ from bochner.estimators.validation import (
     on_host,
     relative_weights,
 )
-from bochner.estimators.views import by_name, is_named, is_views, resolve
+from bochner.estimators.views import by_name, is_views, resolve
 from bochner.features import FeatureChoices, StackedMap, build_map
 from bochner.fold_problems import column_counts
 from bochner.folds import Folds, HeldOut, Rows
@@ -39,12 +40,6 @@ from bochner.multiple_kernel import LearnedWeights, Refit, WeightChoices, learn_
 from bochner.progress import PathLine
 from bochner.standardise import Standardiser
 
-AUTO_FAMILIES, AUTO_FACTORS = ("gaussian", "matern32"), (0.5, 1.0, 2.0)
-"""Kernels that kernels="auto" tries on all columns, and on every view: families, and multiples of the median scale."""
-AUTO_COLUMNS = 20
-"""Most columns of a table of which kernels="auto" gives each a kernel of its own."""
-FEWEST_IN_ALL, MOST_FEATURES, FEWEST_EACH, MOST_EACH = 1000, 4000, 50, 2000
-"""Features of all kernels together, and of each, where nobody says how many."""
 WORTH_MORE = 1.5
 """Weights are learned again where the kernels that are in can have this many times the features."""
 SAMPLE_ROWS = 256
@@ -143,7 +138,7 @@ class MultipleKernelMachine(BaseEstimator):
     def _resolve(self, X: Any) -> list[Array]:
         """The rows of each kernel, checked; the kernels become fitted attributes."""
         self._check_choices()
-        kernels, self._factors = _dictionary(X, learned=self._learns_scales) if self._automatic else (self.kernels, [])
+        kernels, self._factors = kernel_dictionary(X, learned=self._learns_scales) if self._automatic else (self.kernels, [])
         self._views, parts = resolve(self, X, kernels)
         self.kernel_names_ = np.array(self._views.names, dtype=object)
         return [on_host(part) for part in parts]
@@ -412,49 +407,6 @@ class MultipleKernelMachine(BaseEstimator):
         return tags
 
 
-def default_features(n_kernels: int, n_rows: int) -> int:
-    """Features of each kernel where nobody says how many: MOST_FEATURES in all, or four for each row where rows are few.
-
-    With so few rows that coordinates in their place are few, the number of features costs next to nothing.
-    """
-    few = n_kernels * n_rows > FEWEST_IN_ALL and 4 * n_rows < MOST_FEATURES
-    in_all = max(FEWEST_IN_ALL, 4 * n_rows) if few else MOST_FEATURES
-    return int(np.clip(in_all // max(n_kernels, 1) // 2 * 2, FEWEST_EACH, MOST_EACH))
-
-
-def _alike(one: Kernel, two: Kernel) -> bool:
-    """Whether two kernels differ in their scales alone."""
-    return one.replace(scale=1.0) == two.replace(scale=1.0)
-
-
-def _name_of(kernel: Kernel) -> str:
-    """The name of a built-in kernel that came as a name."""
-    return next(name for name in KERNELS if repr(get_kernel(name)) == repr(kernel))
-
-
-def _dictionary(X: Any, *, learned: bool) -> tuple[list[tuple[str, str, Any]], list[float]]:
-    """Kernels by name, and multiples of the median scale, of kernels="auto"; those to be learned are one for each view."""
-    kernels: list[tuple[str, str, Any]] = []
-    factors: list[float] = []
-    wholes: list[tuple[str, Any]] = [("", slice(None))]
-    if is_views(X):
-        wholes = [(f"{label}, ", label) for label in (X if is_named(X) else range(len(X)))]
-    if learned:
-        return [(prefix.removesuffix(", ") or "all", "gaussian", where) for prefix, where in wholes], []
-    for prefix, where in wholes:
-        for family in AUTO_FAMILIES:
-            for factor in AUTO_FACTORS:
-                kernels.append((f"{prefix}{family} x {factor:g}", family, where))
-                factors.append(factor)
-    shape: tuple[int, ...] = () if is_views(X) else tuple(X.shape if hasattr(X, "shape") else np.shape(X))
-    n_columns = shape[-1] if len(shape) == 2 else 0
-    if 1 < n_columns <= AUTO_COLUMNS:
-        names = list(getattr(X, "columns", range(n_columns)))
-        kernels += [(f"column {name}", "gaussian", [i]) for i, name in enumerate(names)]
-        factors += [1.0] * n_columns
-    return kernels, factors
-
-
 def _are_shares(given: Any) -> bool:
     """Whether this is a number from 0 to 1, or several."""
     values = list(given) if isinstance(given, list | tuple | np.ndarray) else [given]
@@ -464,3 +416,13 @@ def _are_shares(given: Any) -> bool:
 def _is_set_of_views(validation: Any) -> bool:
     """Whether ``validation`` is a tuple (views, y) or (views, y, sample_weight)."""
     return isinstance(validation, tuple) and len(validation) in (2, 3) and is_views(validation[0])
+
+
+def _name_of(kernel: Kernel) -> str:
+    """The name of a built-in kernel that came as a name."""
+    return next(name for name in KERNELS if repr(get_kernel(name)) == repr(kernel))
+
+
+def _alike(one: Kernel, two: Kernel) -> bool:
+    """Whether two kernels differ in their scales alone."""
+    return one.replace(scale=1.0) == two.replace(scale=1.0)

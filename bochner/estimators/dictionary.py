@@ -1,0 +1,49 @@
+"""Kernels where nobody says which, and how many features where nobody says how many."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bochner.estimators.views import is_named, is_views
+
+AUTO_FAMILIES, AUTO_FACTORS = ("gaussian", "matern32"), (0.5, 1.0, 2.0)
+"""Kernels that kernels="auto" tries on all columns, and on every view: families, and multiples of the median scale."""
+AUTO_COLUMNS = 20
+"""Most columns of a table of which kernels="auto" gives each a kernel of its own."""
+FEWEST_IN_ALL, MOST_FEATURES, FEWEST_EACH, MOST_EACH = 1000, 4000, 50, 2000
+"""Features of all kernels together, and of each, where nobody says how many."""
+
+
+def default_features(n_kernels: int, n_rows: int) -> int:
+    """Features of each kernel where nobody says how many: MOST_FEATURES in all, or four for each row where rows are few.
+
+    With so few rows that coordinates in their place are few, the number of features costs next to nothing.
+    """
+    few = n_kernels * n_rows > FEWEST_IN_ALL and 4 * n_rows < MOST_FEATURES
+    in_all = max(FEWEST_IN_ALL, 4 * n_rows) if few else MOST_FEATURES
+    return int(np.clip(in_all // max(n_kernels, 1) // 2 * 2, FEWEST_EACH, MOST_EACH))
+
+
+def kernel_dictionary(X: Any, *, learned: bool) -> tuple[list[tuple[str, str, Any]], list[float]]:
+    """Kernels by name, and multiples of the median scale, of kernels="auto"; those to be learned are one for each view."""
+    kernels: list[tuple[str, str, Any]] = []
+    factors: list[float] = []
+    wholes: list[tuple[str, Any]] = [("", slice(None))]
+    if is_views(X):
+        wholes = [(f"{label}, ", label) for label in (X if is_named(X) else range(len(X)))]
+    if learned:
+        return [(prefix.removesuffix(", ") or "all", "gaussian", where) for prefix, where in wholes], []
+    for prefix, where in wholes:
+        for family in AUTO_FAMILIES:
+            for factor in AUTO_FACTORS:
+                kernels.append((f"{prefix}{family} x {factor:g}", family, where))
+                factors.append(factor)
+    shape: tuple[int, ...] = () if is_views(X) else tuple(X.shape if hasattr(X, "shape") else np.shape(X))
+    n_columns = shape[-1] if len(shape) == 2 else 0
+    if 1 < n_columns <= AUTO_COLUMNS:
+        names = list(getattr(X, "columns", range(n_columns)))
+        kernels += [(f"column {name}", "gaussian", [i]) for i, name in enumerate(names)]
+        factors += [1.0] * n_columns
+    return kernels, factors
