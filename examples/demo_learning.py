@@ -61,7 +61,7 @@ def diabetes() -> Section:
             themed(
                 lambda ax: plot_relevance(model, ax),
                 "Relevance of the columns",
-                "Which columns the learned kernel looks at",
+                "Which columns the predictions change with",
                 size=THREE,
             ),
             themed(

@@ -20,7 +20,7 @@ FOOT = 0.2
 
 
 def plot_relevance(model: Any, ax: Axes | None = None, top: int = 20) -> Axes:
-    """The relevance of each column to a learned kernel as bars, the ``top`` most relevant ones from the top down.
+    """The relevance of each column to what a model predicts as bars, the ``top`` most relevant ones from the top down.
 
     Examples
     --------
