@@ -6,11 +6,11 @@
     python benchmarks/mkl.py --merge FILE        no run: take over the rows of a file made on another machine
     python benchmarks/mkl.py --table             no run: rewrite the tables of docs/benchmarks.md and the figure
 
-Six sets of views: 70 % of each class to train and 30 % to test, drawn anew for every split, columns standardised by the
-training rows. MNIST: the four quarters of the images with two Gaussian kernels each (half and one and a half times the
-median scale), 2000 training and 5000 test rows drawn by class for every split. A kernel is Gaussian, its scale one over the
-median distance, and the same for all methods; there are as many random features as MultipleKernelClassifier takes by
-default, 4000 in all but at most 2000 for each kernel.
+Six sets of views: 70 % of each class to train and 30 % to test, drawn anew for every split (five, or twenty of sets below
+500 rows), columns standardised by the training rows. MNIST: the four quarters of the images with two Gaussian kernels each
+(half and one and a half times the median scale), 2000 training and 5000 test rows drawn by class for every split. A kernel
+is Gaussian, its scale one over the median distance, and the same for all methods; there are as many random features as
+MultipleKernelClassifier takes by default.
 
 - bochner: MultipleKernelClassifier, all else by default.
 - bochner, learned: the same with kernels="auto", scale="learned": one kernel a view, its family and its scale learned.
@@ -52,6 +52,9 @@ from peers import Unavailable
 from uci import Key, Store, about_this_run, chosen, key_of, reported
 from uci_data import VARIABLE, data_folder
 
+FEW_ROWS = 500
+"""Sets with fewer training rows have more splits."""
+
 
 @dataclass(frozen=True)
 class Job:
@@ -73,14 +76,19 @@ class Job:
         return self.method.cost(self.data) * (3 if self.noise else 1)
 
 
-def plan(sets: Sequence[ViewSet], methods: Sequence[Method], splits: list[int]) -> list[Job]:
-    """All jobs of these sets and methods, the cheapest first; MNIST without noise."""
+def default_splits(data: ViewSet) -> range:
+    """Five splits, or twenty where a test row is half a percent or more: chance moves small sets by several of them."""
+    return range(20 if data.n < FEW_ROWS else 5)
+
+
+def plan(sets: Sequence[ViewSet], methods: Sequence[Method], splits: list[int] | None) -> list[Job]:
+    """All jobs of these sets and methods, the cheapest first; MNIST without noise. ``splits`` None: those by default."""
     jobs = [
         Job(data, split, method, noise)
         for data in sets
         for method in methods
         for noise in (False, True)[: 2 if method.noise and data.name != MNIST else 1]
-        for split in splits
+        for split in (default_splits(data) if splits is None else splits)
     ]
     return sorted(jobs, key=lambda job: (job.cost, job.key))
 
@@ -144,7 +152,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--sets", nargs="+", metavar="NAME", help="these sets only")
     parser.add_argument("--methods", nargs="+", metavar="NAME", help='these methods only, such as bochner or "best single"')
     parser.add_argument("--task", choices=(CLEAN, NOISY), help="without views of noise only, or with them only")
-    parser.add_argument("--splits", nargs="+", type=int, default=[0, 1, 2, 3, 4], help="default: 0 1 2 3 4")
+    parser.add_argument("--splits", nargs="+", type=int, help=f"default: five; twenty of sets below {FEW_ROWS} rows")
     parser.add_argument("--fresh", action="store_true", help="fit again what already has a row")
     parser.add_argument("--budget", type=float, metavar="SECONDS", help="start no new fit after this time")
     parser.add_argument(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from bochner.estimators.views import is_named, is_views
+from bochner.span import few_rows
 
 AUTO_FAMILIES, AUTO_FACTORS = ("gaussian", "matern32"), (0.5, 1.0, 2.0)
 """Kernels that kernels="auto" tries on all columns, and on every view: families, and multiples of the median scale."""
@@ -14,16 +16,27 @@ AUTO_COLUMNS = 20
 """Most columns of a table of which kernels="auto" gives each a kernel of its own."""
 FEWEST_IN_ALL, MOST_FEATURES, FEWEST_EACH, MOST_EACH = 1000, 4000, 50, 2000
 """Features of all kernels together, and of each, where nobody says how many."""
+SMALL_PROBLEM = 2000
+"""Coordinates of the rows, of all kernels together, with which a problem is small."""
+FEATURES_A_ROW = 4
 
 
 def default_features(n_kernels: int, n_rows: int) -> int:
     """Features of each kernel where nobody says how many: MOST_FEATURES in all, or four for each row where rows are few.
 
-    With so few rows that coordinates in their place are few, the number of features costs next to nothing.
+    Where coordinates of the rows in their place make a problem that is no larger, the number of features costs next to
+    nothing: then each kernel has four for each row.
     """
-    few = n_kernels * n_rows > FEWEST_IN_ALL and 4 * n_rows < MOST_FEATURES
-    in_all = max(FEWEST_IN_ALL, 4 * n_rows) if few else MOST_FEATURES
-    return int(np.clip(in_all // max(n_kernels, 1) // 2 * 2, FEWEST_EACH, MOST_EACH))
+    in_all = int(np.clip(FEATURES_A_ROW * n_rows, FEWEST_IN_ALL, MOST_FEATURES))
+    each = min(in_all // max(n_kernels, 1), MOST_EACH)
+    if n_kernels * n_rows <= max(SMALL_PROBLEM, 1.05 * in_all):
+        each = max(each, min(FEATURES_A_ROW * n_rows, MOST_FEATURES))
+    return max(each // 2 * 2, FEWEST_EACH)
+
+
+def joint_features(sizes: Sequence[int], n_rows: int) -> int:
+    """Features of one kernel in place of kernels with so many: as many as all of them, or MOST_FEATURES where they cost."""
+    return sum(sizes) if few_rows(n_rows, MOST_FEATURES) else min(sum(sizes), MOST_FEATURES)
 
 
 def kernel_dictionary(X: Any, *, learned: bool) -> tuple[list[tuple[str, str, Any]], list[float]]:

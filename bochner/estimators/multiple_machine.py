@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Array, dense
 from bochner.engines import predict
-from bochner.estimators.dictionary import FEWEST_EACH, MOST_FEATURES, default_features, kernel_dictionary
+from bochner.estimators.dictionary import FEWEST_EACH, default_features, joint_features, kernel_dictionary
 from bochner.estimators.folds import cut_rows, hold_out, is_splitter, is_validation_set, split_rows
 from bochner.estimators.machine import KernelMachine
 from bochner.estimators.validation import (
@@ -126,7 +126,7 @@ class MultipleKernelMachine(BaseEstimator):
         scales = [kernels[t].scales(len(self._standardisers[t].spread)) for t in some]
         kernel = kernels[some[0]].replace(scale=np.concatenate(scales) / len(some) ** 0.5)  # squares of distances add up
         columns = np.concatenate([np.arange(folds.parts[0].X.shape[1])[self.feature_map_.columns[t]] for t in some])
-        size = min(sum(self.feature_map_.sizes[t] for t in some), MOST_FEATURES)
+        size = joint_features([self.feature_map_.sizes[t] for t in some], self._n_rows)
         one = build_map(kernel, len(columns), FeatureChoices(n_features=size, sampling=self.sampling), rng)
         joint_map = StackedMap((one,), (columns,))
         joint = refit_jointly(learned, folds, joint_map, choices)
