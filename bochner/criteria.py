@@ -24,9 +24,9 @@ import numpy as np
 
 from bochner.arrays import Array, dense
 from bochner.blas import one_blas_pool
-from bochner.engines import forward, moments, predict, pull_back
+from bochner.engines import fold_moments, forward, predict, pull_back_folds
 from bochner.features import FeatureGradient, FeatureMap
-from bochner.folds import Folds, HeldOut, Rows
+from bochner.folds import FoldedRows, Folds, HeldOut, Rows
 from bochner.solvers.normal_equations import CentredMoments, Spectrum
 from bochner.solvers.penalty_search import PENALTIES, PenaltySearch
 from bochner.span import Span, few_rows
@@ -63,7 +63,9 @@ class Fit:
 class Criterion(Protocol):
     """What is minimised over kernels: a held-out error with its penalty chosen, its gradient, and the fit it leads to."""
 
-    folds: Folds
+    @property
+    def folds(self) -> FoldedRows:
+        """The rows."""
 
     def evaluate(
         self,
@@ -88,12 +90,10 @@ class HeldOutError:
     ``penalty`` is a number that stays, or None: the best one for every map, for each target by itself if ``per_target``.
     """
 
-    def __init__(self, folds: Folds, *, penalty: float | None = None, per_target: bool = False) -> None:
+    def __init__(self, folds: FoldedRows, *, penalty: float | None = None, per_target: bool = False) -> None:
         self.folds = folds
         self.penalty = penalty
         self.per_target = per_target
-        outputs = folds.parts[0].targets.shape[1]
-        self.normaliser = outputs * float(sum(folds.parts[k].weights.sum() for k in folds.validated))
 
     def evaluate(
         self,
@@ -108,12 +108,13 @@ class HeldOutError:
             basis = self._span(feature_map)
             parts = self._part_moments(feature_map, basis)
             totals = functools.reduce(operator.add, parts)
-            best = self._solve(FoldedMoments(parts, totals, self.folds.validated, self.normaliser), log_alpha, bounds)
+            normaliser = self.folds.n_targets * sum(parts[k].weight for k in self.folds.validated)
+            best = self._solve(FoldedMoments(parts, totals, self.folds.validated, normaliser), log_alpha, bounds)
             models = {
                 k: FoldModel(_expand(m.coef, basis), m.intercept, _expand(m.adjoint, basis), m.adjoint_intercept)
                 for k, m in best.models.items()
             }
-            pulled_back = self._gradient(feature_map, models) if gradient else None
+            pulled_back = self._gradient(feature_map, models, normaliser) if gradient else None
         if self.folds.fitted is not None:
             totals = functools.reduce(operator.add, [parts[k] for k in self.folds.fitted])
         chosen = {k: (m.coef, m.intercept) for k, m in models.items()}
@@ -124,10 +125,10 @@ class HeldOutError:
         return fit_ridge(evaluation)
 
     def held_out(self, feature_map: FeatureMap, evaluation: Evaluation) -> HeldOut:
-        """Every validated row with its prediction by the model that has not seen it."""
-        parts = [self.folds.parts[k] for k in self.folds.validated]
-        predictions = [predict(feature_map, self.folds.parts[k].X, *evaluation.models[k]) for k in self.folds.validated]
-        return HeldOut(Rows.stack(parts), np.concatenate(predictions))
+        """Every validated row that is in memory with its prediction by the model that has not seen it."""
+        parts = {k: self.folds.in_memory.parts[k] for k in self.folds.validated}
+        predictions = [predict(feature_map, part.X, *evaluation.models[k]) for k, part in parts.items()]
+        return HeldOut(Rows.stack(list(parts.values())), np.concatenate(predictions))
 
     def _solve(self, folded: FoldedMoments, log_alpha: LogPenalty | None, bounds: tuple[float, float]) -> FoldedSolution:
         if self.penalty is not None:
@@ -138,37 +139,33 @@ class HeldOutError:
 
     def _span(self, feature_map: FeatureMap) -> Span | None:
         """The span of the features of all rows, where there are clearly fewer rows than features."""
-        if not few_rows(self.folds.n, feature_map.n_features):
+        if not (isinstance(self.folds, Folds) and few_rows(self.folds.n, feature_map.n_features)):
             return None
         return Span.of(np.concatenate([dense(forward(feature_map, part.X)) for part in self.folds.parts]))
 
     def _part_moments(self, feature_map: FeatureMap, basis: Span | None) -> list[Moments]:
-        parts = self.folds.parts
         if basis is None:
-            return [moments(feature_map, part.X, part.targets, part.weights) for part in parts]
-        rows = np.split(basis.coordinates, np.cumsum([part.n for part in parts])[:-1])
-        return [Moments.of(some, part.targets, part.weights) for some, part in zip(rows, parts, strict=True)]
+            return fold_moments(feature_map, self.folds)
+        parts = [rows for _, rows in self.folds.chunks()]
+        coordinates = np.split(basis.coordinates, np.cumsum([part.n for part in parts])[:-1])
+        return [Moments.of(some, part.targets, part.weights) for some, part in zip(coordinates, parts, strict=True)]
 
-    def _gradient(self, feature_map: FeatureMap, models: dict[int, FoldModel]) -> FeatureGradient:
+    def _gradient(self, feature_map: FeatureMap, models: dict[int, FoldModel], normaliser: float) -> FeatureGradient:
         right = {k: np.concatenate([m.coef, m.adjoint], axis=1) for k, m in models.items()}
+        all_right = np.concatenate(list(right.values()), axis=1)
 
-        def of_part(index: int) -> FeatureGradient:
-            part = self.folds.parts[index]
+        def in_features(part: int, rows: Rows, features: Array) -> Array:
+            left, weights = [], rows.weights[:, None]
+            for k, model in models.items():
+                predictions, sensitivities = np.split(features @ right[k], 2, axis=1)
+                residual = weights * (predictions + model.intercept - rows.targets)
+                if k == part:
+                    left += [2 / normaliser * residual, np.zeros_like(residual)]
+                else:
+                    left += [-weights * (sensitivities + model.adjoint_intercept), -residual]
+            return np.concatenate(left, axis=1) @ all_right.T
 
-            def in_features(block: slice, features: Array) -> Array:
-                left, weights = [], part.weights[block, None]
-                for k, model in models.items():
-                    predictions, sensitivities = np.split(features @ right[k], 2, axis=1)
-                    residual = weights * (predictions + model.intercept - part.targets[block])
-                    if k == index:
-                        left += [2 / self.normaliser * residual, np.zeros_like(residual)]
-                    else:
-                        left += [-weights * (sensitivities + model.adjoint_intercept), -residual]
-                return np.concatenate(left, axis=1) @ np.concatenate(list(right.values()), axis=1).T
-
-            return pull_back(feature_map, part.X, in_features)
-
-        return functools.reduce(operator.add, map(of_part, range(len(self.folds.parts))))
+        return pull_back_folds(feature_map, self.folds, in_features)
 
 
 def fit_ridge(evaluation: Evaluation) -> Fit:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -52,6 +53,55 @@ class HeldOut:
     predictions: Array
 
 
+class FoldedRows(Protocol):
+    """Rows in parts that are held out in turn, in memory (:class:`Folds`) or not."""
+
+    @property
+    def validated(self) -> tuple[int, ...]:
+        """The parts that are predicted from all the others."""
+
+    @property
+    def fitted(self) -> tuple[int, ...] | None:
+        """The parts that the final regression is fitted on; None: all of them."""
+
+    @property
+    def n(self) -> int:
+        """Number of rows in all."""
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts."""
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of X."""
+
+    @property
+    def n_targets(self) -> int:
+        """Columns of the targets."""
+
+    @property
+    def dtype(self) -> Any:
+        """The precision of X."""
+
+    def chunks(self) -> Iterator[tuple[int, Rows]]:
+        """All rows, once: the number of a part, and rows of it that are in memory at a time."""
+
+    @property
+    def in_memory(self) -> Folds:
+        """All rows, or as many as there is room for, in the same parts: a sample where the others are not in memory."""
+
+    @property
+    def smallest_value(self) -> float:
+        """The smallest entry of X."""
+
+    def head(self, n_rows: int, most_validated: int | None = None) -> FoldedRows:
+        """Some of the rows of every part, in proportion, about ``n_rows`` in all."""
+
+    def astype(self, dtype: Any) -> FoldedRows:
+        """The same with X in another precision."""
+
+
 @dataclass(frozen=True)
 class Folds:
     """Parts of the rows, and which of them are predicted from all the others."""
@@ -65,6 +115,40 @@ class Folds:
     def n(self) -> int:
         """Number of rows in all."""
         return sum(part.n for part in self.parts)
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts."""
+        return len(self.parts)
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of X."""
+        return int(self.parts[0].X.shape[1])
+
+    @property
+    def n_targets(self) -> int:
+        """Columns of the targets."""
+        return int(self.parts[0].targets.shape[1])
+
+    @property
+    def dtype(self) -> Any:
+        """The precision of X."""
+        return self.parts[0].X.dtype
+
+    def chunks(self) -> Iterator[tuple[int, Rows]]:
+        """The parts, with their numbers."""
+        return enumerate(self.parts)
+
+    @property
+    def in_memory(self) -> Folds:
+        """These."""
+        return self
+
+    @property
+    def smallest_value(self) -> float:
+        """The smallest entry of X."""
+        return min(float(part.X.min()) for part in self.parts)
 
     def head(self, n_rows: int, most_validated: int | None = None) -> Folds:
         """The first rows of every part, in proportion, about ``n_rows`` in all: rows must be in random order.

@@ -17,7 +17,7 @@ from bochner.arrays import Array, dense
 from bochner.criteria import Criterion, Fit, HeldOutError
 from bochner.descent import Descent, Level, Plan, Point, choose_ties, descend
 from bochner.features import FeatureChoices, FeatureMap, build_map
-from bochner.folds import Folds, HeldOut, Rows
+from bochner.folds import FoldedRows, Folds, HeldOut, Rows
 from bochner.kernels import Kernel
 from bochner.kernels.ties import SharedScales
 
@@ -98,11 +98,11 @@ def _cost(n_rows: int, n_features: int) -> float:
 
 
 def learn_kernel(
-    folds: Folds,
+    folds: FoldedRows,
     plan: Plan,
     rng: np.random.Generator,
     *,
-    criterion: Callable[[Folds], Criterion] = HeldOutError,
+    criterion: Callable[[Any], Criterion] = HeldOutError,
     choices: FeatureChoices | None = None,
     other_ties: SharedScales | None = None,
 ) -> LearnedKernel:
@@ -139,7 +139,7 @@ def learn_kernel(
 
 
 def _choose_ties(
-    folds: Folds, plan: Plan, choices: FeatureChoices, rng: np.random.Generator, other: SharedScales
+    folds: FoldedRows, plan: Plan, choices: FeatureChoices, rng: np.random.Generator, other: SharedScales
 ) -> SharedScales:
     """The plan's ties, or the others, by small features of few rows; all trials have the same base points."""
     size = min(SCOUT_FEATURES, plan.levels[-1].n_features)
@@ -149,7 +149,7 @@ def _choose_ties(
     def space_of(folds: Folds) -> FeatureSpace:
         return FeatureSpace(folds, HeldOutError, choices, np.random.default_rng(seed))
 
-    rows = Rows.stack(folds.head(TIE_ROWS).to_fit)
+    rows = Rows.stack(folds.in_memory.head(TIE_ROWS).to_fit)
     return choose_ties((plan.ties, other), rows, replace(plan, levels=(level,)), space_of)
 
 
@@ -158,8 +158,8 @@ class FeatureSpace:
 
     def __init__(
         self,
-        folds: Folds,
-        criterion: Callable[[Folds], Criterion],
+        folds: FoldedRows,
+        criterion: Callable[[Any], Criterion],
         choices: FeatureChoices,
         rng: np.random.Generator,
     ) -> None:
@@ -167,10 +167,10 @@ class FeatureSpace:
         self.criterion = criterion
         self.choices = choices
         self.rng = rng
-        self.n_columns = folds.parts[0].X.shape[1]
+        self.n_columns = folds.n_columns
 
     def sample(self) -> Array:
-        return dense(Rows.stack(list(self.folds.head(SAMPLE_ROWS).parts)).X).astype(np.float64)
+        return dense(Rows.stack(list(self.folds.in_memory.head(SAMPLE_ROWS).parts)).X).astype(np.float64)
 
     def objective(self, kernel: Kernel, level: Level) -> FeatureObjective:
         choices = self.choices
@@ -188,13 +188,13 @@ class FeatureSpace:
 
     @cached_property
     def _smallest_value(self) -> float:
-        return min(float(part.X.min()) for part in self.folds.parts)
+        return self.folds.smallest_value
 
 
 class FeatureObjective:
     """The held-out error of a kernel's features, with base points that stay."""
 
-    def __init__(self, feature_map: FeatureMap, criterion: Callable[[Folds], Criterion], folds: Folds) -> None:
+    def __init__(self, feature_map: FeatureMap, criterion: Callable[[Any], Criterion], folds: FoldedRows) -> None:
         self.feature_map = feature_map
         self._make = criterion
         self.criterion = criterion(folds)
@@ -202,10 +202,10 @@ class FeatureObjective:
     @property
     def size(self) -> dict[str, Any]:
         folds = self.criterion.folds
-        precision = str(folds.parts[0].X.dtype)
+        precision = str(folds.dtype)
         return {"n_features": self.feature_map.n_features, "n_rows": folds.n, "precision": precision}
 
-    def sees(self, folds: Folds) -> bool:
+    def sees(self, folds: FoldedRows) -> bool:
         """Whether all rows and all parts of ``folds`` take part."""
         mine = self.criterion.folds
         return mine.n == folds.n and mine.validated == folds.validated

@@ -1,5 +1,23 @@
 """Engines: the only loops over blocks of rows that make features."""
 
-from bochner.engines.passes import adjoint, forward, moments, predict, pull_back, quadratic_form
+from bochner.engines.passes import (
+    adjoint,
+    fold_moments,
+    forward,
+    moments,
+    predict,
+    pull_back,
+    pull_back_folds,
+    quadratic_form,
+)
 
-__all__ = ["adjoint", "forward", "moments", "predict", "pull_back", "quadratic_form"]
+__all__ = [
+    "adjoint",
+    "fold_moments",
+    "forward",
+    "moments",
+    "predict",
+    "pull_back",
+    "pull_back_folds",
+    "quadratic_form",
+]

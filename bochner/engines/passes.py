@@ -18,6 +18,7 @@ from scipy import linalg, sparse
 from bochner.arrays import Array, dense, host_view, is_foreign, namespace, place
 from bochner.engines.threads import map_blocks, row_blocks
 from bochner.features import FeatureGradient, FeatureMap
+from bochner.folds import FoldedRows, Rows
 from bochner.statistics import Moments, MomentSum
 
 T = TypeVar("T")
@@ -108,14 +109,38 @@ def quadratic_form(feature_map: FeatureMap, X: Array, triangle: Array, mean: Arr
 
 def moments(feature_map: FeatureMap, X: Array, targets: Array, weights: Array) -> Moments:
     """Moments of the features of X (n, m) with targets (n, c) and weights (n,), one block of features at a time."""
-    placed = feature_map.place(X)
-    n_rows = max(512, MOMENT_BLOCK_BYTES // (8 * feature_map.n_features))
     total = MomentSum(feature_map.n_features, targets.shape[1])
-    buffer = np.empty((min(n_rows, X.shape[0]), feature_map.n_features), dtype=X.dtype)
-    for block in row_blocks(0, X.shape[0], n_rows):
-        features = _forward_host(placed, X[block], buffer[: block.stop - block.start])
-        total.add(dense(features), targets[block], weights[block])
+    _add_moments(total, feature_map, Rows(X, targets, weights))
     return total.moments()
+
+
+def _add_moments(total: MomentSum, feature_map: FeatureMap, rows: Rows) -> None:
+    """Add the moments of rows to a sum."""
+    placed = feature_map.place(rows.X)
+    n_rows = max(512, MOMENT_BLOCK_BYTES // (8 * feature_map.n_features))
+    buffer = np.empty((min(n_rows, rows.n), feature_map.n_features), dtype=rows.X.dtype)
+    for block in row_blocks(0, rows.n, n_rows):
+        features = _forward_host(placed, rows.X[block], buffer[: block.stop - block.start])
+        total.add(dense(features), rows.targets[block], rows.weights[block])
+
+
+def fold_moments(feature_map: FeatureMap, folds: FoldedRows) -> list[Moments]:
+    """Moments of every part of some rows, in one pass over all of them."""
+    sums = [MomentSum(feature_map.n_features, folds.n_targets) for _ in range(folds.n_parts)]
+    for k, rows in folds.chunks():
+        _add_moments(sums[k], feature_map, rows)
+    return [total.moments() for total in sums]
+
+
+def pull_back_folds(
+    feature_map: FeatureMap, folds: FoldedRows, gradient_of: Callable[[int, Rows, Array], Array]
+) -> FeatureGradient:
+    """Gradient in the map of a function of all features, given ``gradient_of(part, rows, features)`` in some of them."""
+
+    def of_chunk(k: int, rows: Rows) -> FeatureGradient:
+        return pull_back(feature_map, rows.X, lambda block, features: gradient_of(k, rows.take(block), features))
+
+    return sum_in_order(of_chunk(k, rows) for k, rows in folds.chunks())
 
 
 def pull_back(feature_map: FeatureMap, X: Array, gradient_of: Callable[[slice, Array], Array]) -> FeatureGradient:

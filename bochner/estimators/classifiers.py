@@ -167,7 +167,7 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
                 stacklevel=5,
             )
 
-    def _criterion(self) -> Callable[[Folds], Criterion]:
+    def _criterion(self) -> Callable[[Any], Criterion]:
         if self.loss == "squared":
             return super()._criterion()
         if self.criterion == "loo":

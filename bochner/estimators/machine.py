@@ -86,7 +86,7 @@ class KernelMachine(KernelLearner):
                 f"machine has {readable(there)}: {advice}."
             )
 
-    def _criterion(self) -> Callable[[Folds], Criterion]:
+    def _criterion(self) -> Callable[[Any], Criterion]:
         """What makes the held-out error from folds."""
         per_target = self.alpha == "per-target"
         fixed = float(self.alpha) if isinstance(self.alpha, numbers.Real) else None
