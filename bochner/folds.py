@@ -69,6 +69,10 @@ class FoldedRows(Protocol):
         """Number of rows in all."""
 
     @property
+    def n_to_fit(self) -> int:
+        """Number of rows that the final regression is fitted on."""
+
+    @property
     def n_parts(self) -> int:
         """Number of parts."""
 
@@ -164,6 +168,11 @@ class Folds:
     def astype(self, dtype: Any) -> Folds:
         """The same with X in another precision."""
         return replace(self, parts=tuple(replace(p, X=p.X.astype(dtype)) for p in self.parts))
+
+    @property
+    def n_to_fit(self) -> int:
+        """Number of rows that the final regression is fitted on."""
+        return sum(part.n for part in self.to_fit)
 
     @property
     def to_fit(self) -> list[Rows]:

@@ -1,8 +1,18 @@
-"""How much memory this machine has."""
+"""How much memory there is, and how much of it a fit may hold."""
 
 from __future__ import annotations
 
+import math
+import numbers
 import os
+import re
+from pathlib import Path
+from typing import Any
+
+SHARE = 0.5
+"""The part of what is free that a fit may hold where nobody says how much."""
+UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+CGROUP = Path("/sys/fs/cgroup")
 
 
 def machine_bytes() -> float:
@@ -13,6 +23,37 @@ def machine_bytes() -> float:
         return float("inf")
 
 
+def free_bytes() -> float:
+    """Bytes that programs can still have, on this machine and in this container; all of the memory where nobody says."""
+    return min(_available(), _left_in_container())
+
+
+def as_bytes(max_memory: Any) -> float:
+    """The bytes that ``max_memory`` stands for: a number, text such as "2GB", or None for SHARE of what is free.
+
+    Examples
+    --------
+    >>> from bochner.memory import as_bytes
+    >>> as_bytes("1.5GB"), as_bytes("512 MiB"), as_bytes(8e9)
+    (1500000000.0, 536870912.0, 8000000000.0)
+    """
+    if max_memory is None:
+        return SHARE * free_bytes()
+    if isinstance(max_memory, numbers.Real) and not isinstance(max_memory, bool) and 0 < float(max_memory) < math.inf:
+        return float(max_memory)
+    found = re.fullmatch(r"\s*([0-9.]+)\s*([kmgt]?i?)b?\s*", max_memory.lower()) if isinstance(max_memory, str) else None
+    try:
+        value = float(found[1]) * UNITS[found[2]] if found else 0.0
+    except (ValueError, KeyError):
+        value = 0.0
+    if value <= 0:
+        raise ValueError(
+            f"max_memory must be a positive number of bytes, text such as '2GB' or '500MB', or None (half of what is free), "
+            f"got {max_memory!r}."
+        )
+    return value
+
+
 def readable(n_bytes: float) -> str:
     """A number of bytes in the largest unit that it fills, such as "1.2 GB"."""
     units = ("bytes", "kB", "MB", "GB", "TB")
@@ -20,3 +61,20 @@ def readable(n_bytes: float) -> str:
     while n_bytes >= 1000 ** (power + 1) and power < len(units) - 1:
         power += 1
     return f"{n_bytes / 1000**power:.3g} {units[power]}"
+
+
+def _available() -> float:
+    """What Linux says is available, or else all of the memory."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return 1024.0 * int(next(line.split()[1] for line in lines if line.startswith("MemAvailable")))
+    except (OSError, StopIteration, ValueError):
+        return machine_bytes()
+
+
+def _left_in_container() -> float:
+    """What the limit of a control group leaves; infinite where there is none."""
+    try:
+        return float((CGROUP / "memory.max").read_text()) - float((CGROUP / "memory.current").read_text())
+    except (OSError, ValueError):  # no such file, or "max"
+        return float("inf")

@@ -80,6 +80,23 @@ class DescentLine(ProgressLine):
         )
 
 
+class PassLine(ProgressLine):
+    """The line of passes over rows in blocks: the bar fills with the rows of a pass."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        super().__init__(1, None, stream)
+
+    def stage_of(self, record: dict[str, Any]) -> float:
+        return float(record["done"] / record["n_rows"])
+
+    def text(self, record: dict[str, Any]) -> str:
+        speed = record["done"] / max(record["seconds"], 1e-9)
+        left = (record["n_rows"] - record["done"]) / speed
+        return (
+            f"pass {record['pass']}: {record['done']:,} of {record['n_rows']:,} rows, {speed:,.0f} rows/s, {left:.0f} s left"
+        )
+
+
 class PathLine(ProgressLine):
     """The line of :func:`bochner.multiple_kernel.learn_weights`: the bar fills with the paths of penalties.
 

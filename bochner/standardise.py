@@ -10,6 +10,49 @@ from scipy import sparse
 from bochner.arrays import Array, dense, fetch64, place
 
 
+class ColumnSums:
+    """Weighted means and variances of columns in the making, block after block, with their smallest and largest entries.
+
+    Blocks are joined by their means and the squares around them, which loses no digits where means are large.
+    """
+
+    def __init__(self, n_columns: int) -> None:
+        self.weight = 0.0
+        self.mean = np.zeros(n_columns)
+        self._squares = np.zeros(n_columns)
+        self.smallest = np.inf
+        self.largest = np.zeros(n_columns)
+        """Largest absolute value of each column."""
+
+    def add(self, X: Array, weights: Array) -> None:
+        """One more block: rows (b, m), dense or sparse, and weights (b,)."""
+        weight = float(weights.sum())
+        if weight == 0:
+            return
+        share = weights / weight
+        if sparse.issparse(X):
+            mean = X.T @ share
+            squares = np.maximum(X.multiply(X).T @ share - mean**2, 0)
+            largest = abs(X).max(axis=0).toarray().ravel()
+        else:
+            values = fetch64(X)
+            mean = share @ values
+            squares = share @ (values - mean) ** 2
+            largest = np.max(np.abs(values), axis=0)
+        total = self.weight + weight
+        difference = mean - self.mean
+        self.mean = self.mean + difference * (weight / total)
+        self._squares += weight * squares + difference**2 * (self.weight * weight / total)
+        self.weight = total
+        self.largest = np.maximum(self.largest, largest)
+        self.smallest = min(self.smallest, float(X.min()))
+
+    @property
+    def variance(self) -> Array:
+        """(m,)."""
+        return self._squares / self.weight
+
+
 @dataclass(frozen=True)
 class Standardiser:
     """x -> (x - centre) / spread, column by column.
@@ -39,6 +82,13 @@ class Standardiser:
         deviation = (values - mean) / unit
         spread = np.sqrt(share @ deviation**2) * unit
         return cls(mean, _positive(spread, 1e-12 * unit))
+
+    @classmethod
+    def of_sums(cls, sums: ColumnSums, *, centred: bool = True) -> Standardiser:
+        """The same from sums over the rows; not ``centred`` for sparse rows."""
+        unit = _unit(sums.largest)
+        spread = _positive(np.sqrt(sums.variance), 1e-12 * unit)
+        return cls(sums.mean if centred else np.zeros(len(spread)), spread)
 
     @classmethod
     def identity(cls, n_columns: int) -> Standardiser:

@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "bochner"
 LAYERS = (
     ("arrays", "blas", "memory"),
     ("kernels", "sampling", "losses", "penalties", "statistics", "standardise", "calibration", "folds", "rows"),
-    ("features", "solvers"),
+    ("features", "solvers", "streamed"),
     ("engines", "descent", "span"),
     ("progress",),
     ("criteria", "fold_problems"),

@@ -16,13 +16,14 @@ from bochner.arrays import Array
 from bochner.calibration import SoftmaxCalibration
 from bochner.criteria import Criterion
 from bochner.descent import Level
-from bochner.estimators.labels import ScoreClassifier, check_labels
+from bochner.estimators.blocks import FirstPass, as_source, is_source, too_large
+from bochner.estimators.labels import ClassSums, ScoreClassifier, check_labels
 from bochner.estimators.machine import KernelMachine
 from bochner.estimators.validation import all_or_nothing, check_option, check_weights
-from bochner.folds import Folds
 from bochner.held_out_loss import HeldOutLoss
 from bochner.kernels import Kernel
 from bochner.losses import LOSSES
+from bochner.memory import as_bytes
 from bochner.single_kernel import LearnedKernel
 from bochner.standardise import Standardiser
 
@@ -92,6 +93,7 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
         sampling: str = "auto",
         class_weight: Any = None,
         keep_moments: bool = True,
+        max_memory: float | str | None = None,
         warm_start: bool = False,
         tol: float | None = None,
         random_state: Any = None,
@@ -112,6 +114,7 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
         self.sampling = sampling
         self.class_weight = class_weight
         self.keep_moments = keep_moments
+        self.max_memory = max_memory
         self.warm_start = warm_start
         self.tol = tol
         self.random_state = random_state
@@ -119,8 +122,15 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
         self.callback = callback
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from rows X (n, m) and labels y (n,), with weights (n,) if given."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from rows X (n, m) and labels y (n,), with weights (n,) if given.
+
+        X may be rows in blocks, with their labels and weights: see :func:`bochner.open_rows`.
+        """
+        if is_source(X) or too_large(X, as_bytes(self.max_memory)):
+            if self.loss != "squared":
+                raise ValueError(f"Rows in blocks are learned from with loss='squared', and loss is {self.loss!r}.")
+            return self._finish(self._learn_source(as_source(X, y, sample_weight)))
         X, weights = self._check_fit_rows(X, sample_weight)
         self.classes_, labels = np.unique(check_labels(self, X, y), return_inverse=True)
         return self._fit_labels(X, y, labels, weights)
@@ -147,8 +157,11 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
 
     def _fit_labels(self, X: Array, y: Any, labels: Array, weights: Array) -> Self:
         """Learn from rows (n, m), numbers of their classes (n,) and weights (n,)."""
-        self._class_weights = self._weights_of_classes(labels, weights)
-        learned = self._learn(X, y, self._indicators(labels), weights * self._class_weights[labels])
+        self._class_weights = self._weights_of_classes(np.bincount(labels[weights > 0], minlength=len(self.classes_)))
+        return self._finish(self._learn(X, y, self._indicators(labels), weights * self._class_weights[labels]))
+
+    def _finish(self, learned: LearnedKernel) -> Self:
+        """Probabilities from held-out decisions, and warnings: the last thing that a fit does."""
         held_out = learned.held_out
         chosen = self._columns_of(self._target_standardiser.undo(held_out.rows.targets)).argmax(axis=1)
         scores = self._columns_of(self._target_standardiser.undo(held_out.predictions))
@@ -166,6 +179,19 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
                 ConvergenceWarning,
                 stacklevel=5,
             )
+
+    def _new_sums(self) -> ClassSums:
+        return ClassSums(self)
+
+    def _prepare_targets(self, sums: ClassSums) -> None:
+        self.classes_ = sums.classes
+        self._class_weights = self._weights_of_classes(sums.counts)
+        targets = self._indicators(np.arange(len(self.classes_)))
+        self._target_standardiser = self._standardise_targets(targets, sums.weights * self._class_weights)
+
+    def _prepare_source(self, first: FirstPass, sums: ClassSums) -> None:
+        super()._prepare_source(first, sums)
+        self._weight_unit *= float(sums.weights @ self._class_weights) / float(sums.weights.sum())
 
     def _criterion(self) -> Callable[[Any], Criterion]:
         if self.loss == "squared":

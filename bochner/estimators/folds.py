@@ -75,13 +75,13 @@ def cut_rows(rows: Rows, rng: np.random.Generator, criterion: str, validation: i
         return Folds((rows.take(shuffled),), (0,))
     if criterion == "auto":
         whole = isinstance(validation, int | np.integer) or (validation is None and n < LARGE)
-        if not (validation is None or (whole and validation >= 2) or _is_fraction(validation)):
+        if not (validation is None or (whole and validation >= 2) or is_fraction(validation)):
             raise ValueError(f"validation must be {EXPECTED}, got {reprlib.repr(validation)}.")
         criterion = "kfold" if whole else "holdout"
     if criterion == "kfold":
         return _fold(rows, shuffled, validation)
     fraction = 0.2 if validation is None else validation
-    if not _is_fraction(fraction):
+    if not is_fraction(fraction):
         raise ValueError(
             f"validation must be a fraction between 0 and 1 for 'holdout', got {fraction!r}; a set (X, y) or a "
             "splitter will do too."
@@ -90,7 +90,8 @@ def cut_rows(rows: Rows, rng: np.random.Generator, criterion: str, validation: i
     return Folds((rows.take(shuffled[held:]), rows.take(shuffled[:held])), (1,))
 
 
-def _is_fraction(value: Any) -> bool:
+def is_fraction(value: Any) -> bool:
+    """Whether this is a number between 0 and 1."""
     return isinstance(value, numbers.Real) and 0 < float(value) < 1
 
 

@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_consistent_length
 
 from bochner.arrays import Array
 from bochner.calibration import SoftmaxCalibration
+from bochner.estimators.blocks import as_source, block_by_block, is_source, targets_of, weights_of
 from bochner.estimators.validation import refuse_missing_targets
+from bochner.rows import Block
 
 
 def check_labels(estimator: Any, X: Array, y: Any) -> Array:
@@ -25,6 +28,37 @@ def check_labels(estimator: Any, X: Array, y: Any) -> Array:
     check_classification_targets(y)
     check_consistent_length(X, y)
     return y
+
+
+class ClassSums:
+    """What a first pass over rows in blocks takes down of their labels: how often each is there, and with what weight."""
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+        self._seen: dict[Any, Array] = {}
+
+    def see(self, block: Block) -> None:
+        """One more block."""
+        labels, numbers = np.unique(check_labels(self.estimator, block.X, block.y), return_inverse=True)
+        weights = weights_of(block)
+        sums = [np.bincount(numbers, each, minlength=len(labels)) for each in ((weights > 0).astype(float), weights)]
+        for label, *each in zip(labels.tolist(), *sums, strict=True):
+            self._seen[label] = self._seen.get(label, np.zeros(2)) + each
+
+    @property
+    def classes(self) -> Array:
+        """The labels, sorted: (k,)."""
+        return np.unique(np.array(list(self._seen)))
+
+    @property
+    def counts(self) -> Array:
+        """Rows of positive weight of each: (k,)."""
+        return np.array([self._seen[label][0] for label in self.classes.tolist()])
+
+    @property
+    def weights(self) -> Array:
+        """The weight of all rows of each: (k,)."""
+        return np.array([self._seen[label][1] for label in self.classes.tolist()])
 
 
 class ScoreClassifier(ClassifierMixin):
@@ -42,17 +76,20 @@ class ScoreClassifier(ClassifierMixin):
     def _scores(self, X: Any) -> Array:
         """Scores of the classes (n, n_classes) for new rows, before calibration."""
 
+    @block_by_block
     def decision_function(self, X: Any) -> Array:
         """Decision values of the rows X (n, m): (n, n_classes), or (n,) for two classes, positive for the second."""
         scores = self._scores(X)
         decisions = self.calibration_.shift(scores)
         return (decisions[:, 1] - decisions[:, 0]) / 2 if len(self.classes_) == 2 else decisions
 
+    @block_by_block
     def predict(self, X: Any) -> Array:
         """The class of each row of X (n, m): (n,)."""
         scores = self._scores(X)
         return self.classes_[np.argmax(self.calibration_.shift(scores), axis=1)]
 
+    @block_by_block
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes for each row of X (n, m): (n, n_classes), in the order of ``classes_``."""
         scores = self._scores(X)
@@ -62,11 +99,18 @@ class ScoreClassifier(ClassifierMixin):
         """Logarithms of the probabilities: (n, n_classes)."""
         return np.log(np.maximum(self.predict_proba(X), np.finfo(np.float64).tiny))
 
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """The share of rows whose class is told rightly, as in scikit-learn; X may be rows in blocks."""
+        if is_source(X):
+            X = as_source(X, y, sample_weight)
+            y, sample_weight = targets_of(X)
+        return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
+
     # -- labels and weights ----------------------------------------------------------------------------------------
 
-    def _weights_of_classes(self, labels: Array, weights: Array) -> Array:
-        """The weight of each class (n_classes,), from numbers of classes (n,) and weights of rows (n,)."""
-        present = np.unique(labels[weights > 0])
+    def _weights_of_classes(self, counts: Array) -> Array:
+        """The weight of each class (n_classes,), from the number of rows of positive weight of each (n_classes,)."""
+        present = np.flatnonzero(counts)
         if len(present) < 2:
             raise ValueError(
                 f"y has only one class, {self.classes_[present].tolist()[0]!r}, among rows of positive weight: a classifier "
@@ -77,9 +121,11 @@ class ScoreClassifier(ClassifierMixin):
             raise ValueError(
                 f"class_weight must be 'balanced', None or a dict of a weight for each class, got {self.class_weight!r}."
             )
-        if self.class_weight is not None:
-            known = self.classes_[labels[weights > 0]]
-            class_weights[present] = compute_class_weight(self.class_weight, classes=self.classes_[present], y=known)
+        if isinstance(self.class_weight, str):
+            class_weights[present] = counts.sum() / (len(present) * counts[present])
+        elif self.class_weight is not None:
+            known = self.classes_[present]
+            class_weights[present] = compute_class_weight(self.class_weight, classes=known, y=known)
             if not np.all(class_weights > 0):
                 raise ValueError(f"class_weight must give every class a positive weight, got {self.class_weight!r}.")
         return class_weights

@@ -28,7 +28,7 @@ from bochner.estimators.validation import (
     on_host,
     relative_weights,
 )
-from bochner.folds import Folds, Rows
+from bochner.folds import FoldedRows, Folds, Rows
 from bochner.kernels import Kernel, get_kernel
 from bochner.kernels.ties import SharedScales
 from bochner.penalties import SCALE_PENALTIES
@@ -221,12 +221,12 @@ class KernelLearner(BaseEstimator):
             )
         return (before.replace(scale=scales * self.standardiser_.spread),)
 
-    def _other_ties(self, folds: Folds, plan: Plan) -> SharedScales | None:
+    def _other_ties(self, folds: FoldedRows, plan: Plan) -> SharedScales | None:
         """With scale="auto" all columns may share a scale, where rows may be too few for scales of their own.
 
         Scales that are given stay apart, and a sparse penalty needs them so.
         """
-        n_rows, n_columns = sum(part.n for part in folds.to_fit), len(plan.ties.groups)
+        n_rows, n_columns = folds.n_to_fit, len(plan.ties.groups)
         few = n_columns > 1 and 2 * UNSEEN_PARTS <= n_rows < FEW_ROWS * n_columns
         if self.scale != "auto" or not few or plan.n_starts == 0 or plan.given or self.scale_penalty == "sparse":
             return None

@@ -4,25 +4,41 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from bochner.arrays import Array
 from bochner.criteria import Criterion, Evaluation, HeldOutError
 from bochner.descent import Level
 from bochner.engines import moments, predict
+from bochner.estimators.blocks import (
+    FirstPass,
+    block_size,
+    check_columns,
+    first_pass,
+    hash_cut,
+    sample_size,
+    weights_of,
+)
+from bochner.estimators.folds import FOLDS
 from bochner.estimators.learner import KernelLearner
 from bochner.estimators.validation import as_generator, check_flags, check_option
 from bochner.features import FeatureChoices
-from bochner.folds import Folds, Rows
+from bochner.folds import FoldedRows, Rows
 from bochner.kernels import Kernel
 from bochner.leave_one_out import LeaveOneOutError
-from bochner.memory import machine_bytes, readable
+from bochner.memory import as_bytes, machine_bytes, readable
+from bochner.progress import PassLine
+from bochner.rows import Block, RowSource
 from bochner.single_kernel import LOWEST_IN_FLOAT32, LearnedKernel, default_levels, learn_kernel
 from bochner.solvers.normal_equations import CentredMoments
+from bochner.standardise import Standardiser
+from bochner.streamed import StreamedFolds
 
 FEWEST_FEATURES, MOST_FEATURES = 256, 4000
 """Limits of the number of features that n_features=None chooses."""
@@ -30,6 +46,10 @@ MATRICES = 4
 """Matrices of all pairs of features (or of rows, where these are fewer) that are there at a time."""
 FULL_STEPS = 60
 """Most steps of schedule="full"."""
+FEWEST_SAMPLED = 32_000
+"""Rows in blocks of which all are read into memory where there are no more, and where memory allows."""
+MATRIX_SHARE = 0.5
+"""The part of ``max_memory`` that matrices of all pairs of features may take, where nobody says how many features."""
 SCHEDULES = ("small-to-large", "full")
 
 
@@ -43,6 +63,7 @@ class KernelMachine(KernelLearner):
     schedule: str
     sampling: str
     keep_moments: bool
+    max_memory: Any
     random_state: Any
 
     # -- fitting ------------------------------------------------------------------------------------------------------
@@ -54,8 +75,73 @@ class KernelMachine(KernelLearner):
         before = self._earlier_kernel()
         rows = self._prepare(X, targets, weights)
         folds = self._folds(rows, rng, X, y, weights > 0)
-        plan = self._plan(folds.n, X.shape[1], before)
-        self._check_memory(plan.levels[-1].n_features, folds.n)
+        return self._learn_folds(folds, rows, rng, before)
+
+    def _learn_source(self, source: RowSource) -> LearnedKernel:
+        """The same from rows in blocks: kernels are tried on a sample, and the regression is fitted to all rows."""
+        self._check_choices()
+        limit = as_bytes(self.max_memory)
+        rng = as_generator(self.random_state)
+        before = self._earlier_kernel()
+        check_columns(self, source, reset=True)
+        n_rows, seed = source.n_rows, int(rng.integers(2**62))
+        cut = hash_cut(self.criterion, self.validation, n_rows, seed)
+        smaller = [level.n_rows for level in self._levels(n_rows, source.n_columns) if level.n_rows < n_rows]
+        read, sums = block_size(source, limit), self._new_sums()
+        first = first_pass(
+            source,
+            n_sample=sample_size(source, max([*smaller, FEWEST_SAMPLED]), limit),
+            seed=seed + 1,
+            block_rows=read,
+            kernel=self._strictest(),
+            see=sums.see,
+        )
+        self._prepare_source(first, sums)
+        rows = self._prepared(Block(0, first.sample.X, first.sample.y, first.sample.weight))
+        order = rng.permutation(rows.n)
+        folds: FoldedRows = cut.folds(first.sample.numbers[order], rows.take(order))
+        with closing(PassLine()) as line:
+            if folds.n < n_rows:
+                folds = StreamedFolds(
+                    source=source,
+                    prepare=self._prepared,
+                    cut=cut,
+                    in_memory=folds.in_memory,
+                    block_rows=read,
+                    smallest_value=first.columns.smallest,
+                    watch=line if self.verbose else None,
+                )
+            return self._learn_folds(folds, rows, rng, before)
+
+    def _new_sums(self) -> Any:
+        """What takes down the targets in a first pass over rows in blocks, with ``see(block)``."""
+        raise NotImplementedError
+
+    def _prepare_targets(self, sums: Any) -> None:
+        """Take over what it took down."""
+        raise NotImplementedError
+
+    def _prepare_source(self, first: FirstPass, sums: Any) -> None:
+        """Standardisers of rows and targets, and the unit of weights, from the first pass over all rows."""
+        self._prepare_targets(sums)
+        self._weight_unit = first.weight_unit
+        as_they_are = not self.standardize or any(np.isfinite(family.lower) for family in self._families())
+        self.standardiser_ = (
+            Standardiser.identity(len(first.columns.mean))
+            if as_they_are
+            else Standardiser.of_sums(first.columns, centred=not sparse.issparse(first.sample.X))
+        )
+
+    def _prepared(self, block: Block) -> Rows:
+        """Standardised rows of a block, with targets and weights."""
+        targets = self._target_standardiser(self._targets_of(block.X, block.y))
+        weights = weights_of(block) * self._weights_of(block.X, block.y) / self._weight_unit
+        return Rows(self._standardised(block.X), targets, weights)
+
+    def _learn_folds(self, folds: FoldedRows, rows: Rows, rng: np.random.Generator, before: Kernel | None) -> LearnedKernel:
+        """Learn from rows in parts; ``rows`` are those in memory."""
+        plan = self._plan(folds.n, folds.n_columns, before)
+        self._check_memory(plan.levels[-1].n_features, folds.n, folds.n_parts)
         with self._watching(plan) as callback:
             learned = learn_kernel(
                 folds,
@@ -73,17 +159,19 @@ class KernelMachine(KernelLearner):
         self._keep_relevance(rows, rng)
         return learned
 
-    def _check_memory(self, n_features: int, n_rows: int) -> None:
-        """Refuse more features than this machine can hold matrices of all pairs of, before anything is learned."""
+    def _check_memory(self, n_features: int, n_rows: int, n_parts: int) -> None:
+        """Refuse more features than there is room for matrices of all pairs of, before anything is learned."""
         kept = 8.0 * n_features**2 if self.keep_moments else 0.0
-        needed, there = kept + 8.0 * MATRICES * min(n_features, n_rows) ** 2, machine_bytes()
+        needed = kept + 8.0 * (MATRICES + n_parts) * min(n_features, n_rows) ** 2
+        there = machine_bytes() if self.max_memory is None else as_bytes(self.max_memory)
         if needed > there:
             advice = (
                 "use fewer" if kept < there / 2 else "use fewer, or keep_moments=False if there is no partial_fit to come"
             )
+            what = "this machine has" if self.max_memory is None else "max_memory is"
             raise ValueError(
-                f"n_features={n_features} needs about {readable(needed)} for matrices of all pairs of features, and this "
-                f"machine has {readable(there)}: {advice}."
+                f"n_features={n_features} needs about {readable(needed)} for matrices of all pairs of features, and {what} "
+                f"{readable(there)}: {advice}."
             )
 
     def _criterion(self) -> Callable[[Any], Criterion]:
@@ -96,14 +184,14 @@ class KernelMachine(KernelLearner):
             return partial(LeaveOneOutError, penalty=fixed)
         return partial(HeldOutError, penalty=fixed, per_target=per_target)
 
-    def _keep(self, learned: LearnedKernel, folds: Folds) -> None:
+    def _keep(self, learned: LearnedKernel, folds: FoldedRows) -> None:
         """The regression as fitted attributes, in the units of the data."""
         self._keep_coefficients(learned.fit.coef, learned.fit.intercept)
         self.alpha_ = learned.alpha if np.ndim(learned.alpha) == 0 else np.asarray(learned.alpha)
         self.validation_error_ = learned.value
         self.moments_ = None
         if self.keep_moments and isinstance(learned.evaluation, Evaluation):
-            rows = Rows.stack(folds.to_fit) if learned.evaluation.basis is not None else None
+            rows = Rows.stack(folds.in_memory.to_fit) if learned.evaluation.basis is not None else None
             self.moments_ = (
                 learned.evaluation.totals
                 if rows is None
@@ -136,6 +224,7 @@ class KernelMachine(KernelLearner):
     def _check_choices(self) -> None:
         super()._check_choices()
         check_flags(self, "keep_moments")
+        as_bytes(self.max_memory)  # which refuses what is no size
         check_option("schedule", self.schedule, SCHEDULES)
         n = self.n_features
         whole = isinstance(n, numbers.Integral) and not isinstance(n, bool) and n > 0
@@ -148,10 +237,17 @@ class KernelMachine(KernelLearner):
     def _levels(self, n_rows: int, n_columns: int) -> tuple[Level, ...]:
         n_features = self.n_features
         if n_features is None:
-            n_features = min(MOST_FEATURES, max(FEWEST_FEATURES, 4 * n_rows))
+            n_features = min(MOST_FEATURES, max(FEWEST_FEATURES, 4 * n_rows), self._room_for_features())
         if self.schedule == "full":
             return (Level(n_features, n_rows, FULL_STEPS),)
         return default_levels(n_rows, n_features, n_columns)
+
+    def _room_for_features(self) -> int:
+        """How many features ``max_memory`` has room for, an even number."""
+        if self.max_memory is None:
+            return MOST_FEATURES
+        matrices = MATRICES + FOLDS + bool(self.keep_moments)
+        return max(2, int((MATRIX_SHARE * as_bytes(self.max_memory) / (8 * matrices)) ** 0.5) // 2 * 2)
 
     # -- predicting ---------------------------------------------------------------------------------------------------
 

@@ -7,12 +7,17 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils.validation import _check_y, check_consistent_length
 
 from bochner.arrays import Array
+from bochner.estimators.blocks import as_source, block_by_block, is_source, targets_of, too_large, weights_of
 from bochner.estimators.machine import KernelMachine
 from bochner.estimators.validation import all_or_nothing, check_weights, refuse_missing_targets, refuse_text_targets
 from bochner.kernels import Kernel
+from bochner.memory import as_bytes
+from bochner.rows import Block
+from bochner.standardise import ColumnSums, Standardiser
 from bochner.uncertainty import relative_variances
 
 
@@ -35,6 +40,21 @@ def targets_like_fit(estimator: Any, X: Array, y: Any) -> Array:
         shape = "(n,)" if estimator._one_target else f"(n, {expected})"
         raise ValueError(f"y must have the shape {shape} of the y that fit was given, got {np.shape(y)}.")
     return targets
+
+
+class TargetSums:
+    """What a first pass over rows in blocks takes down of their targets."""
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+        self.one_target = True
+
+    def see(self, block: Block) -> None:
+        """One more block."""
+        targets, self.one_target = check_targets(self.estimator, block.X, block.y)
+        if block.start == 0:
+            self.columns = ColumnSums(targets.shape[1])
+        self.columns.add(targets, weights_of(block))
 
 
 class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
@@ -86,6 +106,9 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         How frequencies are drawn, as in :class:`bochner.FourierFeatures`.
     keep_moments : bool, default=True
         Keep the sums over the training rows, a matrix of n_features squared, which ``partial_fit`` and ``return_std`` need.
+    max_memory : float, str or None, default=None
+        Most bytes that a fit may hold, as a number or text such as "2GB"; None: half of what is free. Rows that take more
+        are gone over in blocks, and ``n_features=None`` takes as many features as there is room for.
     warm_start : bool, default=False
         Start a second fit from the kernel of the first, at full size at once, if ``kernel`` is "auto" or has the family
         learned; another one is learned from its own start.
@@ -164,6 +187,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         standardize: bool = True,
         sampling: str = "auto",
         keep_moments: bool = True,
+        max_memory: float | str | None = None,
         warm_start: bool = False,
         tol: float | None = None,
         random_state: Any = None,
@@ -182,6 +206,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         self.standardize = standardize
         self.sampling = sampling
         self.keep_moments = keep_moments
+        self.max_memory = max_memory
         self.warm_start = warm_start
         self.tol = tol
         self.random_state = random_state
@@ -189,11 +214,17 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         self.callback = callback
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from rows X (n, m) and targets y (n,) or (n, c), with weights (n,) if given."""
-        X, weights = self._check_fit_rows(X, sample_weight)
-        targets, self._one_target = check_targets(self, X, y)
-        learned = self._learn(X, y, targets, weights)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from rows X (n, m) and targets y (n,) or (n, c), with weights (n,) if given.
+
+        X may be rows in blocks, with their targets and weights: see :func:`bochner.open_rows`.
+        """
+        if is_source(X) or too_large(X, as_bytes(self.max_memory)):
+            learned = self._learn_source(as_source(X, y, sample_weight))
+        else:
+            X, weights = self._check_fit_rows(X, sample_weight)
+            targets, self._one_target = check_targets(self, X, y)
+            learned = self._learn(X, y, targets, weights)
         held_out = learned.held_out
         share = held_out.rows.weights / held_out.rows.weights.sum()
         square = share @ (held_out.predictions - held_out.rows.targets) ** 2
@@ -214,6 +245,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         self._grow(X, self._targets_of(X, y), weights)
         return self
 
+    @block_by_block
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predicted targets of the rows X (n, m): (n,) or (n, c) as in fit.
 
@@ -240,5 +272,19 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
             result[:, alphas == alpha] = relative[:, None] * self.residual_deviation_[alphas == alpha]
         return result
 
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """The share of the variance of y that is predicted (R squared), as in scikit-learn; X may be rows in blocks."""
+        if is_source(X):
+            X = as_source(X, y, sample_weight)
+            y, sample_weight = targets_of(X)
+        return float(r2_score(y, self.predict(X), sample_weight=sample_weight))
+
     def _targets_of(self, X: Array, y: Any) -> Array:
         return targets_like_fit(self, X, y)
+
+    def _new_sums(self) -> TargetSums:
+        return TargetSums(self)
+
+    def _prepare_targets(self, sums: TargetSums) -> None:
+        self._one_target = sums.one_target
+        self._target_standardiser = Standardiser.of_sums(sums.columns)

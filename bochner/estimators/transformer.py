@@ -11,10 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Array, fetch64
 from bochner.engines import forward
+from bochner.estimators.blocks import as_source, block_by_block, check_columns, is_source
 from bochner.estimators.validation import as_generator, check_rows
 from bochner.features import FeatureChoices, build_map
 from bochner.kernels import Kernel, get_kernel
 from bochner.kernels.bandwidth import median_scale
+from bochner.rows import Block
 
 SAMPLE_ROWS = 128
 """Rows looked at by scale="median"."""
@@ -96,6 +98,10 @@ class FourierFeatures(TransformerMixin, BaseEstimator):
         scale = self._scale_asked(kernel)
         if scale is not None and not isinstance(scale, str):
             kernel = kernel.replace(scale=scale)
+        if is_source(X):
+            source = as_source(X, None, None)
+            check_columns(self, source, reset=True)
+            X = Block(0, source.sample(SAMPLE_ROWS).X)
         X = check_rows(self, X, kernel=kernel, reset=True)
         rng = as_generator(self.random_state)
         if isinstance(scale, str):
@@ -104,8 +110,12 @@ class FourierFeatures(TransformerMixin, BaseEstimator):
         self.feature_map_ = build_map(kernel, X.shape[1], choices, rng)
         return self
 
+    @block_by_block
     def transform(self, X: Any) -> Array:
-        """Features (n, d) of the rows X (n, m), in their dtype and library; sparse for additive kernels of sparse X."""
+        """Features (n, d) of the rows X (n, m), in their dtype and library; sparse for additive kernels of sparse X.
+
+        X may be rows in blocks, of which the features come in one array.
+        """
         check_is_fitted(self)
         X = check_rows(self, X, kernel=self.kernel_, reset=False)
         return forward(self.feature_map_, X)

@@ -13,6 +13,7 @@ from sklearn.utils.validation import _check_sample_weight, _get_feature_names, v
 
 from bochner.arrays import Array, fetch, is_foreign, namespace
 from bochner.kernels import Kernel
+from bochner.rows import Block
 
 TEXT_KINDS = "OUST"
 """Kinds of NumPy dtypes that may hold text: objects, and strings of every sort."""
@@ -24,6 +25,9 @@ def check_rows(estimator: Any, X: Any, *, kernel: Kernel, reset: bool) -> Array:
     With ``reset`` the number and names of columns are learned, without it they are compared with the learned ones. Errors
     name the column.
     """
+    if isinstance(X, Block):  # of a source whose columns were compared
+        kernel.check_rows(X.X, names=getattr(estimator, "feature_names_in_", None))
+        return X.X
     refuse_masked("X", X)
     if is_foreign(X):
         X = _check_foreign(estimator, X, reset=reset)

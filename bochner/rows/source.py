@@ -18,8 +18,8 @@ from bochner.rows.files import FileMark, UnreadableError, mark, refuse_changed
 from bochner.rows.hashing import hash_numbers, row_hash
 from bochner.rows.reading import read_ahead
 
-SAMPLE_BLOCK_BYTES, SAMPLE_BLOCK_ROWS = 2**24, 256
-"""Size of the blocks that a sample is taken from, and their fewest rows."""
+SAMPLE_BLOCK_BYTES, FEWEST_BLOCK_ROWS = 2**24, 256
+"""Size of the blocks that a sample is taken from, and the fewest rows of a block of some size."""
 
 
 @dataclass(frozen=True)
@@ -144,22 +144,15 @@ class RowSource:
 
         They are those of the smallest ``row_hash``: the same for any block size, and a small sample is part of a larger one.
         """
-        n = whole_number("n", n)
-        step = max(SAMPLE_BLOCK_ROWS, SAMPLE_BLOCK_BYTES // (8 * self.n_columns))
-        kept: list[tuple[Array, Block]] = []
-        limit = np.uint64(2**64 - 1)
-        with closing(self.blocks(step)) as blocks:
+        sampler = Sampler(n, seed)
+        with closing(self.blocks(self.rows_of(SAMPLE_BLOCK_BYTES))) as blocks:
             for block in blocks:
-                hashes = row_hash(block.start, block.start + block.n_rows, seed)
-                chosen = np.flatnonzero(hashes <= limit)
-                kept.append((chosen + block.start, block.take(chosen)))
-                if sum(len(numbers) for numbers, _ in kept) > 2 * n:
-                    kept = [_smallest(kept, n, seed)]
-                    limit = hash_numbers(kept[0][0], seed).max()
-        if not kept:
-            raise ValueError("There are no rows to take a sample of.")
-        numbers, rows = _smallest(kept, n, seed)
-        return Sample(numbers, rows.X, rows.y, rows.weight)
+                sampler.add(block)
+        return sampler.sample()
+
+    def rows_of(self, n_bytes: float) -> int:
+        """How many rows of X take about so many bytes in float64, but at least a few hundred."""
+        return max(FEWEST_BLOCK_ROWS, int(n_bytes) // (8 * self.n_columns))
 
     def fingerprint(self) -> tuple[FileMark, ...]:
         """Path, size and time of modification of every file, as they were when the source was opened; empty in memory."""
@@ -190,6 +183,31 @@ class RowSource:
                 )
             part.n_rows = n_rows
             start += n_rows
+
+
+class Sampler:
+    """A sample of ``n`` rows in the making: block after block, it keeps those of the smallest hashes."""
+
+    def __init__(self, n: int, seed: int = 0) -> None:
+        self.n, self.seed = whole_number("n", n), seed
+        self._kept: list[tuple[Array, Block]] = []
+        self._limit = np.uint64(2**64 - 1)
+
+    def add(self, block: Block) -> None:
+        """One more block."""
+        hashes = row_hash(block.start, block.start + block.n_rows, self.seed)
+        chosen = np.flatnonzero(hashes <= self._limit)
+        self._kept.append((chosen + block.start, block.take(chosen)))
+        if sum(len(numbers) for numbers, _ in self._kept) > 2 * self.n:
+            self._kept = [_smallest(self._kept, self.n, self.seed)]
+            self._limit = hash_numbers(self._kept[0][0], self.seed).max()
+
+    def sample(self) -> Sample:
+        """The rows that were chosen, in their order."""
+        if not self._kept:
+            raise ValueError("There are no rows to take a sample of.")
+        numbers, rows = _smallest(self._kept, self.n, self.seed)
+        return Sample(numbers, rows.X, rows.y, rows.weight)
 
 
 def recut(pieces: Generator[Block, None, None], n_rows: int) -> Generator[Block, None, None]:

@@ -127,7 +127,7 @@ def test_samples(name, n, tmp_path, monkeypatch):
     expected = np.sort(np.argsort(row_hash(0, N, 7))[:n])
     for n_bytes in (1, 2**24):
         monkeypatch.setattr("bochner.rows.source.SAMPLE_BLOCK_BYTES", n_bytes)
-        monkeypatch.setattr("bochner.rows.source.SAMPLE_BLOCK_ROWS", 4)
+        monkeypatch.setattr("bochner.rows.source.FEWEST_BLOCK_ROWS", 4)
         sample = source.sample(n, seed=7)
         X = sample.X.toarray() if sparse.issparse(sample.X) else sample.X
         assert np.array_equal(sample.numbers, expected)

@@ -1,0 +1,139 @@
+"""Rows that need not fit into memory, in parts that are held out in turn.
+
+Which part a row is in follows from the hash of its number: no list of rows is kept, and every engine finds the same parts.
+A sample of the rows is in memory, where kernels are tried; sums over all rows read them block by block.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from bochner.arrays import Array
+from bochner.folds import Folds, Rows
+from bochner.rows.hashing import fold_of, hash_numbers, in_part
+from bochner.rows.source import Block, RowSource
+
+PassRecord = dict[str, Any]
+"""How far a pass is: ``pass`` (counted from 1), ``done`` and ``n_rows``, ``seconds`` since it began."""
+
+
+@dataclass(frozen=True)
+class HashCut:
+    """Parts by hashes of row numbers: ``n_folds`` of them, or the rows to learn from and a ``fraction`` that is held out."""
+
+    seed: int
+    n_folds: int | None = None
+    fraction: float = 0.2
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts."""
+        return 2 if self.n_folds is None else self.n_folds
+
+    @property
+    def validated(self) -> tuple[int, ...]:
+        """The parts to predict from the others: the one that is held out, or all."""
+        return (1,) if self.n_folds is None else tuple(range(self.n_folds))
+
+    def parts_of(self, numbers: Array) -> Array:
+        """The part of each row, by the numbers of the rows (n,): (n,)."""
+        hashes = hash_numbers(numbers, self.seed)
+        return in_part(hashes, self.fraction).astype(np.int64) if self.n_folds is None else fold_of(hashes, self.n_folds)
+
+    def folds(self, numbers: Array, rows: Rows) -> Folds:
+        """Rows in memory in their parts, by the numbers of the rows (n,)."""
+        parts = self.parts_of(numbers)
+        each = tuple(rows.take(np.flatnonzero(parts == k)) for k in range(self.n_parts))
+        if any(part.n == 0 for part in each):
+            raise ValueError(
+                f"{len(numbers)} rows are too few for {self.n_parts} parts by the hash of their numbers: give more rows, or "
+                "fewer folds as validation=2."
+            )
+        return Folds(each, self.validated)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamedFolds:
+    """Rows of a source in parts; ``in_memory`` holds a sample of them, in random order, in the same parts."""
+
+    source: RowSource
+    prepare: Callable[[Block], Rows]
+    """Standardised rows with targets and weights, from a block."""
+    cut: HashCut
+    in_memory: Folds
+    block_rows: int
+    """Rows that are read at a time."""
+    smallest_value: float
+    """The smallest entry of X."""
+    watch: Callable[[PassRecord], None] | None = None
+    """Hears how far a pass is."""
+    fitted: tuple[int, ...] | None = None
+    _passes: list[int] = field(default_factory=lambda: [0])
+
+    @property
+    def validated(self) -> tuple[int, ...]:
+        """The parts that are predicted from all the others."""
+        return self.in_memory.validated
+
+    @property
+    def n(self) -> int:
+        """Number of rows in all."""
+        return self.source.n_rows
+
+    @property
+    def n_to_fit(self) -> int:
+        """Number of rows that the final regression is fitted on: all."""
+        return self.n
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts."""
+        return self.cut.n_parts
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of X."""
+        return self.in_memory.n_columns
+
+    @property
+    def n_targets(self) -> int:
+        """Columns of the targets."""
+        return self.in_memory.n_targets
+
+    @property
+    def dtype(self) -> Any:
+        """The precision of X."""
+        return self.in_memory.dtype
+
+    def chunks(self) -> Iterator[tuple[int, Rows]]:
+        """One pass over the source: of every block, the rows of each part."""
+        self._passes[0] += 1
+        start = time.perf_counter()
+        with closing(self.source.blocks(self.block_rows)) as blocks:
+            for block in blocks:
+                rows = self.prepare(block)
+                rows = replace(rows, X=rows.X.astype(self.dtype, copy=False))
+                parts = self.cut.parts_of(np.arange(block.start, block.start + block.n_rows))
+                for k in range(self.n_parts):
+                    some = np.flatnonzero(parts == k)
+                    if len(some):
+                        yield k, rows.take(some)
+                if self.watch is not None:
+                    done, seconds = block.start + block.n_rows, time.perf_counter() - start
+                    self.watch({"pass": self._passes[0], "done": done, "n_rows": self.n, "seconds": seconds})
+
+    def head(self, n_rows: int, most_validated: int | None = None) -> StreamedFolds | Folds:
+        """About ``n_rows`` rows: all of them, or as many of the sample."""
+        if n_rows < self.n:
+            return self.in_memory.head(n_rows, most_validated)
+        return replace(self, in_memory=replace(self.in_memory, validated=self.validated[:most_validated]))
+
+    def astype(self, dtype: Any) -> StreamedFolds:
+        """The same with X in another precision."""
+        return replace(self, in_memory=self.in_memory.astype(dtype))
