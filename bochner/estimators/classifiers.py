@@ -133,7 +133,7 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
             return self._finish(self._learn_source(as_source(X, y, sample_weight)))
         X, weights = self._check_fit_rows(X, sample_weight)
         self.classes_, labels = np.unique(check_labels(self, X, y), return_inverse=True)
-        return self._fit_labels(X, y, labels, weights)
+        return self._finish(self._fit_labels(X, y, labels, weights))
 
     @available_if(_has_normal_equations)
     @all_or_nothing
@@ -147,7 +147,7 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
             X, weights = self._check_fit_rows(X, sample_weight)
             labels = check_labels(self, X, y)
             self.classes_ = np.unique(labels if classes is None else classes)
-            return self._fit_labels(X, y, self._numbers_of(labels), weights)
+            return self._finish(self._fit_labels(X, y, self._numbers_of(labels), weights))
         X = self._check_new_rows(X)
         weights = check_weights(sample_weight, X)
         self._grow(X, self._targets_of(X, y), weights * self._weights_of(X, y))
@@ -155,10 +155,10 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
 
     # -- fitting ------------------------------------------------------------------------------------------------------
 
-    def _fit_labels(self, X: Array, y: Any, labels: Array, weights: Array) -> Self:
+    def _fit_labels(self, X: Array, y: Any, labels: Array, weights: Array) -> LearnedKernel:
         """Learn from rows (n, m), numbers of their classes (n,) and weights (n,)."""
         self._class_weights = self._weights_of_classes(np.bincount(labels[weights > 0], minlength=len(self.classes_)))
-        return self._finish(self._learn(X, y, self._indicators(labels), weights * self._class_weights[labels]))
+        return self._learn(X, y, self._indicators(labels), weights * self._class_weights[labels])
 
     def _finish(self, learned: LearnedKernel) -> Self:
         """Probabilities from held-out decisions, and warnings: the last thing that a fit does."""

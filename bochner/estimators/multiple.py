@@ -77,9 +77,9 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
     tol, max_iter : float, int
         The duality gap of the model that is kept, as a part of its objective (a thousandth is enough where penalties are
         compared), and most rounds of the solver.
-    max_memory : float, default=8e9
-        Bytes for matrices of all pairs of features: fit refuses more features than that, and keeps those of all rows, if
-        the loss needs them, where there is room.
+    max_memory : float, str or None, default=None
+        Bytes for matrices of all pairs of features, as a number or text such as "2GB"; None: half of what is free. Fit
+        refuses more features than that, and keeps those of all rows, if the loss needs them, where there is room.
     verbose : int, default=0
         1 shows progress on the standard error stream.
 
@@ -142,7 +142,7 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         sampling: str = "auto",
         tol: float = 1e-5,
         max_iter: int = 100,
-        max_memory: float = 8e9,
+        max_memory: float | str | None = None,
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
@@ -259,7 +259,7 @@ class MultipleKernelClassifier(ScoreClassifier, MultipleKernelMachine):
         class_weight: Any = None,
         tol: float = 1e-5,
         max_iter: int = 100,
-        max_memory: float = 8e9,
+        max_memory: float | str | None = None,
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:

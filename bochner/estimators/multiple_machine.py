@@ -36,6 +36,7 @@ from bochner.folds import Folds, HeldOut, Rows
 from bochner.kernels import KERNELS, Kernel, get_kernel
 from bochner.kernels.bandwidth import median_scale
 from bochner.losses import Loss
+from bochner.memory import as_bytes, readable
 from bochner.multiple_kernel import LearnedWeights, Refit, WeightChoices, learn_weights, matrix_bytes, n_paths, refit_jointly
 from bochner.progress import PathLine
 from bochner.standardise import Standardiser
@@ -67,7 +68,7 @@ class MultipleKernelMachine(BaseEstimator):
     sampling: str
     tol: float
     max_iter: int
-    max_memory: float
+    max_memory: Any
     verbose: int
     random_state: Any
     _learner: type[KernelMachine]
@@ -105,7 +106,7 @@ class MultipleKernelMachine(BaseEstimator):
         self._check_memory(folds)
         with closing(PathLine(n_paths(choices))) if self.verbose else nullcontext() as callback:
             return learn_weights(
-                folds, self.feature_map_, choices, loss=self._loss(), max_memory=self.max_memory, callback=callback
+                folds, self.feature_map_, choices, loss=self._loss(), max_memory=as_bytes(self.max_memory), callback=callback
             )
 
     def _joined(
@@ -242,13 +243,14 @@ class MultipleKernelMachine(BaseEstimator):
     def _check_memory(self, folds: Folds) -> None:
         """Refuse more features than matrices of all their pairs have room for, and say with which kernel it happens."""
         totals, n_parts = np.cumsum(column_counts(self.feature_map_, folds.n)), len(folds.parts)
-        over = np.flatnonzero([matrix_bytes(int(total), n_parts) > self.max_memory for total in totals])
+        there = as_bytes(self.max_memory)
+        over = np.flatnonzero([matrix_bytes(int(total), n_parts) > there for total in totals])
         if len(over):
-            most = int((self.max_memory / matrix_bytes(1, n_parts)) ** 0.5) // len(totals)
+            most = int((there / matrix_bytes(1, n_parts)) ** 0.5) // len(totals)
             raise ValueError(
                 f"The {totals[-1]} features of {len(totals)} kernels need about "
-                f"{matrix_bytes(int(totals[-1]), n_parts) / 1e9:.3g} GB for matrices of all their pairs, and max_memory is "
-                f"{self.max_memory / 1e9:.3g} GB: there is no room from kernel {self.kernel_names_[over[0]]!r} on. Use at "
+                f"{readable(matrix_bytes(int(totals[-1]), n_parts))} for matrices of all their pairs, and max_memory is "
+                f"{readable(there)}: there is no room from kernel {self.kernel_names_[over[0]]!r} on. Use at "
                 f"most n_features={max(most, 1)} for each kernel, fewer kernels, fewer folds, or raise max_memory."
             )
 
@@ -363,7 +365,8 @@ class MultipleKernelMachine(BaseEstimator):
             raise ValueError(
                 f"refit={self.refit!r} needs loss='squared', and loss is {self.loss!r}: leave refit out, or use None."
             )
-        limits = {"alpha": np.inf, "tol": np.inf, "max_memory": np.inf, "smallest": 1.0}
+        as_bytes(self.max_memory)  # which refuses what is no size
+        limits = {"alpha": np.inf, "tol": np.inf, "smallest": 1.0}
         for name, high in limits.items():
             value = getattr(self, name)
             if value is None and name == "alpha":

@@ -48,8 +48,9 @@ class GMKLRegressor(RegressorMixin, KernelSumMachine):
         Largest duality gap, as a part of the objective.
     max_iter : int, default=200
         Most steps of the projected gradient.
-    max_memory : float, default=8e9
-        Bytes that the kernel matrices may take; a fit that needs more is refused.
+    max_memory : float, str or None, default=None
+        Bytes that the kernel matrices may take, as a number or text such as "2GB"; None: half of what is free. A fit that
+        needs more is refused.
 
     Attributes
     ----------
@@ -102,7 +103,7 @@ class GMKLRegressor(RegressorMixin, KernelSumMachine):
         standardize: bool = True,
         tol: float = 1e-3,
         max_iter: int = 200,
-        max_memory: float = 8e9,
+        max_memory: float | str | None = None,
     ) -> None:
         self.kernels = kernels
         self.loss = loss
@@ -199,7 +200,7 @@ class GMKLClassifier(ClassifierMixin, KernelSumMachine):
         standardize: bool = True,
         tol: float = 1e-3,
         max_iter: int = 200,
-        max_memory: float = 8e9,
+        max_memory: float | str | None = None,
     ) -> None:
         self.kernels = kernels
         self.loss = loss

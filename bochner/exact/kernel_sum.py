@@ -18,7 +18,7 @@ from bochner.estimators.views import Part, by_name, is_named, needs_positive, re
 from bochner.exact.kernel_weights import KernelSum, Loss, WeightProblem, minimise
 from bochner.kernels import Kernel
 from bochner.kernels.bandwidth import median_scale
-from bochner.memory import readable
+from bochner.memory import as_bytes, readable
 from bochner.standardise import Standardiser
 
 MATRICES = 4
@@ -42,7 +42,7 @@ class KernelSumMachine(BaseEstimator):
     standardize: bool
     tol: float
     max_iter: int
-    max_memory: float
+    max_memory: Any
 
     # -- fitting ------------------------------------------------------------------------------------------------------
 
@@ -51,7 +51,8 @@ class KernelSumMachine(BaseEstimator):
         check_option("loss", self.loss, losses)
         check_option("scale", self.scale, ("median", "given"))
         check_flags(self, "standardize")
-        for name in ("C", "tol", "max_memory"):
+        as_bytes(self.max_memory)  # which refuses what is no size
+        for name in ("C", "tol"):
             value = getattr(self, name)
             if not (isinstance(value, numbers.Real) and 0 < float(value) < np.inf):
                 raise ValueError(f"{name} must be a positive number, got {value!r}.")
@@ -109,12 +110,13 @@ class KernelSumMachine(BaseEstimator):
 
     def _check_memory(self, n_kernels: int, n_rows: int) -> None:
         needed = 8.0 * (n_kernels + MATRICES) * n_rows**2
-        if needed > self.max_memory:
-            most = int((self.max_memory / (8 * (n_kernels + MATRICES))) ** 0.5)
+        there = as_bytes(self.max_memory)
+        if needed > there:
+            most = int((there / (8 * (n_kernels + MATRICES))) ** 0.5)
             names = ", ".join(map(repr, self.kernel_names_[:3])) + (", ..." if n_kernels > 3 else "")
             raise ValueError(
                 f"{n_rows} rows and {n_kernels} kernels ({names}) need about {readable(needed)} for kernel matrices of all "
-                f"pairs, and max_memory is {readable(self.max_memory)}: fit at most {most} rows, leave out kernels, or "
+                f"pairs, and max_memory is {readable(there)}: fit at most {most} rows, leave out kernels, or "
                 "raise max_memory."
             )
 
@@ -155,7 +157,7 @@ class KernelSumMachine(BaseEstimator):
             return np.sum(products, axis=0) + self.intercept_
         rows = [fetch64(part) for part in self.views_.take(self, X)]
         n_rows = rows[0].shape[0]
-        n_blocks = int(np.ceil(8.0 * MATRICES * n_rows * max(len(self.support_), 1) / self.max_memory))
+        n_blocks = int(np.ceil(8.0 * MATRICES * n_rows * max(len(self.support_), 1) / as_bytes(self.max_memory)))
         blocks = np.array_split(np.arange(n_rows), min(n_blocks, n_rows))
         return np.concatenate([self._block_scores([part[block] for part in rows]) for block in blocks])
 

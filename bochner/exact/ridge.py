@@ -18,7 +18,7 @@ from bochner.estimators.validation import all_or_nothing, as_generator
 from bochner.exact.criterion import ExactHeldOutError, ExactRidge
 from bochner.folds import Folds, Rows
 from bochner.kernels import Kernel
-from bochner.memory import readable
+from bochner.memory import as_bytes, readable
 
 MATRICES = 6
 """Matrices of all pairs of rows that a fit holds at its peak: kernel, training part, factor, gradient, two of its own."""
@@ -41,8 +41,9 @@ class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelLearner):
         cuts the same folds there and here.
     max_iter : int, default=40
         Most steps of each start at each of two sizes: 1000 rows, which are skipped up to 2000 rows, and all rows.
-    max_memory : float, default=8e9
-        Bytes that the kernel matrices may take; a fit that needs more is refused.
+    max_memory : float, str or None, default=None
+        Bytes that the kernel matrices may take, as a number or text such as "2GB"; None: half of what is free. A fit that
+        needs more is refused.
 
     Attributes
     ----------
@@ -79,7 +80,7 @@ class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelLearner):
         scale_penalty_strength: float = 1e-3,
         standardize: bool = True,
         max_iter: int = 40,
-        max_memory: float = 8e9,
+        max_memory: float | str | None = None,
         warm_start: bool = False,
         tol: float | None = None,
         random_state: Any = None,
@@ -140,7 +141,7 @@ class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelLearner):
 
     def _outputs_of(self, rows: Array) -> Array:
         kernel = self.kernel_.replace(scale=self.kernel_.scale * self.standardiser_.spread)
-        n_blocks = int(np.ceil(8 * MATRICES * len(rows) * len(self.X_fit_) / self.max_memory))
+        n_blocks = int(np.ceil(8 * MATRICES * len(rows) * len(self.X_fit_) / as_bytes(self.max_memory)))
         blocks = np.array_split(rows, min(n_blocks, len(rows)))
         return np.concatenate([kernel.exact(block, self.X_fit_) @ self.dual_coef_ for block in blocks])
 
@@ -176,16 +177,16 @@ class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelLearner):
         super()._check_choices()
         if not (isinstance(self.max_iter, numbers.Integral) and self.max_iter >= 0):
             raise ValueError(f"max_iter must be a whole number, zero or more, got {self.max_iter!r}.")
-        if not (isinstance(self.max_memory, numbers.Real) and self.max_memory > 0):
-            raise ValueError(f"max_memory must be a positive number of bytes, got {self.max_memory!r}.")
+        as_bytes(self.max_memory)  # which refuses what is no size
 
     def _check_memory(self, n_rows: int) -> None:
         needed = 8.0 * MATRICES * n_rows**2
-        if needed > self.max_memory:
-            most = int((self.max_memory / (8 * MATRICES)) ** 0.5)
+        there = as_bytes(self.max_memory)
+        if needed > there:
+            most = int((there / (8 * MATRICES)) ** 0.5)
             raise ValueError(
                 f"{n_rows} rows need about {readable(needed)} for kernel matrices of all pairs, and max_memory is "
-                f"{readable(self.max_memory)}: fit at most {most} rows, raise max_memory, or use "
+                f"{readable(there)}: fit at most {most} rows, raise max_memory, or use "
                 "bochner.KernelRegressor, whose memory does not grow with the rows."
             )
 
