@@ -20,7 +20,7 @@ from bochner.solvers.row_loss import ArrayPasses, RowLoss
 from bochner.solvers.spectra import Spectra
 from bochner.statistics import Moments
 
-SIDE_BY_SIDE, MOST_PENALTIES = 64, 10
+SIDE_BY_SIDE, MOST_PENALTIES = 100, 10
 """Columns that are solved at a time, and most penalties among them."""
 OF_A_LOSS = ("bound", "shift_free", "values", "slopes", "curve", "curvature", "conjugate")
 """What an object must have to be a loss."""

@@ -1,4 +1,4 @@
-"""Eigendecompositions of what groups of columns have on the diagonal of a matrix."""
+"""What is kept of a matrix: eigendecompositions of what groups have on its diagonal, and a part of low rank."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from scipy import linalg
 
 from bochner.arrays import Array
 from bochner.solvers.groups import Groups
+from bochner.solvers.normal_equations import factorise
+from bochner.solvers.problem import times
 
 FLATTEST = 1e-12
 """Smallest eigenvalue of a group, in units of its largest: a model that is flat in some direction has no minimum."""
@@ -36,3 +38,32 @@ class Spectra:
     def times(self, factor: float) -> Spectra:
         """Those of the matrix times another factor, without decomposing anything again."""
         return replace(self, factor=factor)
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """A part L L' of a matrix (D, D), no larger than the matrix."""
+
+    columns: Array
+    """L: (D, k)."""
+    grams: Array
+    """L_t' L_t of each group: (r, k, k)."""
+    rest: Array
+    """What is left of the diagonal, on average over each group: (r,)."""
+
+    @classmethod
+    def of(cls, matrix: Array, groups: Groups, rank: int) -> LowRank:
+        """Nystrom's approximation, from the images of ``rank`` directions that lean towards the largest eigenvalues."""
+        start = np.random.default_rng(0).standard_normal((len(matrix), min(rank, len(matrix))))
+        basis = linalg.qr(times(matrix, start), mode="economic", check_finite=False)[0]
+        image = times(matrix, basis)
+        size = max(float(np.linalg.norm(image)), np.finfo(np.float64).tiny ** 0.5)
+        triangle = factorise(basis.T @ image, np.sqrt(np.finfo(np.float64).eps) * size).triangle  # far above rounding
+        columns = np.ascontiguousarray(linalg.solve_triangular(triangle, image.T, lower=True, check_finite=False).T)
+        grams = np.stack([columns[some].T @ columns[some] for some in groups.slices])
+        left = np.add.reduceat(np.diag(matrix) - np.sum(columns**2, axis=1), groups.starts)
+        return cls(columns, grams, np.maximum(left / groups.sizes, 0.0))
+
+    def take(self, used: Array, which: Array) -> LowRank:
+        """That of the columns ``used``, a mask (D,), which are those of the groups ``which``, a mask (r,)."""
+        return LowRank(self.columns[used], self.grams[which], self.rest[which])

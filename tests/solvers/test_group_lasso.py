@@ -8,7 +8,11 @@ from sklearn.linear_model import ElasticNet, Lasso, MultiTaskElasticNet, MultiTa
 
 from bochner.losses import Logistic
 from bochner.solvers import group_lasso_path
-from bochner.solvers.groups import block_minimum
+from bochner.solvers.group_lasso import GroupLasso
+from bochner.solvers.group_newton import DAMPING, NewtonSystem, OwnInverses
+from bochner.solvers.groups import GroupPenalty, Groups, block_minimum
+from bochner.solvers.least_squares import LeastSquares
+from bochner.solvers.spectra import LowRank
 from tests.naive import group_lasso as naive_group_lasso
 from tests.naive import group_lasso_objective
 
@@ -186,6 +190,83 @@ def test_values_of_float32_rows_are_their_objectives():
     np.testing.assert_allclose(path.value[:, 0], objectives(path, double, Y, groups), rtol=rounding)
     best = group_lasso_path(double, Y, groups, alphas=path.alphas, tol=1e-9)
     assert np.all(path.value - best.value <= path.gap + rounding * path.value)
+
+
+def falling_matrix(n_columns, power):
+    """A matrix whose eigenvalues fall like a power of their number."""
+    vectors = np.linalg.qr(np.random.default_rng(2).standard_normal((n_columns, n_columns)))[0]
+    return vectors @ np.diag(np.arange(1.0, n_columns + 1) ** -power) @ vectors.T
+
+
+def newton_systems(groups, c, power=2.0):
+    """The matrix of three problems of c outputs, and their Newton systems where one of the groups is out."""
+    rng = np.random.default_rng(3)
+    matrix, shape = falling_matrix(groups.n_columns, power), (groups.n_columns, 3, c)
+    coef = rng.standard_normal(shape)
+    coef[groups.slices[1], 0] = 0.0
+    problem = LeastSquares(matrix, rng.standard_normal(shape), np.ones(3))
+    penalty = GroupPenalty(groups, rng.gamma(2.0, 0.1, (len(groups), 3)), np.array([0.0, 0.1, 0.2]))
+    return matrix, NewtonSystem.of(problem, problem.at(coef), penalty, lambda used, bends: matrix[np.ix_(used, used)])
+
+
+def test_the_part_of_low_rank_is_not_above_the_matrix_and_near_the_best():
+    matrix, groups = falling_matrix(60, 2.0), Groups((20, 40))
+    part = LowRank.of(matrix, groups, 12)
+    left = matrix - part.columns @ part.columns.T
+    values = np.linalg.eigvalsh(left)
+    assert values[0] > -1e-12
+    assert values[-1] < 3 / 13**2  # the best of this rank leaves 1 / 13^2
+    np.testing.assert_allclose(part.rest, [np.diag(left)[:20].mean(), np.diag(left)[20:].mean()], rtol=1e-9)
+    np.testing.assert_allclose(part.grams.sum(axis=0), part.columns.T @ part.columns, atol=1e-12)
+
+
+def test_the_part_of_low_rank_of_a_matrix_of_lower_rank_is_the_matrix():
+    half = np.random.default_rng(0).standard_normal((20, 3))
+    for matrix in (half @ half.T, np.zeros((20, 20))):
+        part = LowRank.of(matrix, Groups((5, 15)), 10)
+        np.testing.assert_allclose(part.columns @ part.columns.T, matrix, rtol=0, atol=2e-8 * np.linalg.norm(matrix))
+
+
+@pytest.mark.parametrize("c", [1, 2])
+def test_own_inverses_of_the_whole_matrix_are_exact(c):
+    groups, scale = Groups((4, 3, 5)), np.ones(3)
+    matrix, system = newton_systems(groups, c)
+    inverses = OwnInverses.of(system, scale, LowRank.of(matrix, groups, 12))
+    right = system.masked(np.random.default_rng(4).standard_normal(system.right.shape))
+    np.testing.assert_allclose(system.product(inverses(right)), right, atol=1e-4)
+    np.testing.assert_allclose(inverses.take(np.array([2, 0]))(right[:, [2, 0]]), inverses(right)[:, [2, 0]], rtol=1e-9)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_own_inverses_are_those_of_dense_matrices(shared):
+    groups, scale = Groups((4, 3, 5), shared=shared), np.array([1.0, 0.5, 2.0])
+    matrix, system = newton_systems(groups, 2)
+    part = LowRank.of(matrix, groups, 4)
+    found = OwnInverses.of(system, scale, part)(system.right)
+    for b, output in np.ndindex(3, 2):
+        bends = system.bends[:, b, min(output, system.bends.shape[2] - 1)]
+        dense = scale[b] * part.columns @ part.columns.T
+        for some, bend, rest in zip(groups.slices, bends, part.rest, strict=True):
+            dense[some, some] += (scale[b] * rest + system.ridge[b] + bend) * np.eye(some.stop - some.start)
+            if not shared:
+                dense[some, some] -= (1 - DAMPING) * bend * np.outer(*[system.units[some, b, output]] * 2)
+        keep = groups.spread(bends > 0)
+        expected = np.linalg.solve(dense[np.ix_(keep, keep)], system.right[keep, b, output])
+        np.testing.assert_allclose(found[keep, b, output], expected, rtol=1e-8)
+        assert not found[~keep, b, output].any()
+
+
+@pytest.mark.parametrize(("smallest", "own"), [(0.1, True), (1e-9, False)])
+def test_all_problems_share_an_inverse_once_their_own_do_not_do(smallest, own):
+    """Penalties far below the eigenvalues that the part of low rank leaves out."""
+    groups, matrix = Groups((20,) * 10), falling_matrix(200, 4.0)
+    coef = np.random.default_rng(5).standard_normal(200)
+    linear = (matrix @ coef)[:, None, None]
+    problem = LeastSquares(matrix, linear, np.array([1.0 + coef @ matrix @ coef]))
+    solver, largest = GroupLasso(matrix, groups), groups.norms(linear).max()
+    penalty = GroupPenalty(groups, np.full((10, 1), smallest * largest), np.zeros(1))
+    assert solver.solve(problem, penalty, problem.zero(), tol=1e-9).converged.all()
+    assert solver._preconditioner.own == own
 
 
 def test_block_minimum_against_a_general_minimiser():
