@@ -20,10 +20,11 @@ class SoftmaxCalibration:
 
     @classmethod
     def fit(cls, decisions: Array, labels: Array, weights: Array) -> SoftmaxCalibration:
-        """Maximum likelihood on held-out decisions (n, c) of rows with labels (n,) from zero to c - 1.
+        """The most probable calibration after held-out decisions (n, c) of rows with labels (n,) from zero to c - 1.
 
-        By Laplace's rule of succession a label counts as a chance of 1 - 1 / (n + 2) of its class: n rows that were all
-        predicted right are no proof of certainty.
+        Offsets are standard normal beforehand, so that classes of few rows have small ones. By Laplace's rule of succession
+        a label counts as a chance of 1 - 1 / (n + 2) of its class: n rows that were all predicted right are no proof of
+        certainty.
         """
         n_classes = decisions.shape[1]
         spread = max(float(np.std(decisions)), np.finfo(np.float64).tiny)
@@ -34,8 +35,9 @@ class SoftmaxCalibration:
         def loss(parameters: Array) -> tuple[float, Array]:
             log_p = log_softmax(parameters[0] / spread * decisions + parameters[1:], axis=1)
             residual = shares[:, None] * (np.exp(log_p) - chances)
-            slope = np.sum(residual * decisions) / spread
-            return -float(shares @ np.sum(chances * log_p, axis=1)), np.concatenate([[slope], residual.sum(axis=0)])
+            slope, offsets = np.sum(residual * decisions) / spread, parameters[1:]
+            value = -float(shares @ np.sum(chances * log_p, axis=1)) + offsets @ offsets / (2 * len(labels))
+            return value, np.concatenate([[slope], residual.sum(axis=0) + offsets / len(labels)])
 
         start = np.concatenate([[1.0], np.zeros(n_classes)])
         found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(1e-6, None)] + [(None, None)] * n_classes).x
