@@ -6,11 +6,12 @@ follows the array API standard and whose arrays can be assigned to (PyTorch, CuP
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_namespace
+from array_api_compat import numpy as numpy_namespace
 from scipy import sparse
 
 Array = Any
@@ -23,12 +24,16 @@ CLOSE = 1e-4
 
 def namespace(*arrays: Array) -> Any:
     """The array namespace shared by ``arrays``; sparse matrices and plain numbers count as NumPy."""
+    if len(arrays) == 1 and isinstance(arrays[0], np.ndarray):  # most of the time, and there may be little else to do
+        return numpy_namespace
     dense = [a for a in arrays if is_array_api_obj(a) and not sparse.issparse(a)]
     return array_namespace(*dense) if dense else np
 
 
 def is_foreign(array: Array) -> bool:
     """Whether ``array`` belongs to an array library other than NumPy (and is not a sparse matrix or a table)."""
+    if isinstance(array, np.ndarray):
+        return False
     return not sparse.issparse(array) and is_array_api_obj(array) and not is_numpy_namespace(array_namespace(array))
 
 
@@ -38,10 +43,11 @@ def is_plain(array: Array) -> bool:
 
 
 def place(values: Array, like: Array) -> Array:
-    """``values`` (NumPy) in the namespace, on the device and in the floating dtype of ``like``."""
+    """``values`` in the namespace, on the device and in the floating dtype of ``like``: themselves if they are there."""
     if sparse.issparse(like) or is_plain(like):
-        return np.asarray(values, dtype=like.dtype)
-    return namespace(like).asarray(np.asarray(values), dtype=like.dtype, device=device(like))
+        return np.asarray(fetch(values), dtype=like.dtype)
+    there = values if is_foreign(values) else np.asarray(values)
+    return namespace(like).asarray(there, dtype=like.dtype, device=device(like))
 
 
 def fetch(array: Array) -> Array:
@@ -68,6 +74,32 @@ def host_view(array: Array) -> Array | None:
 def fetch64(array: Array) -> Array:
     """``array`` as a dense NumPy array of float64."""
     return fetch(array).astype(np.float64, copy=False)
+
+
+def fetch_numbers(numbers: Sequence[Array]) -> Array:
+    """Numbers, or arrays of one number, as a NumPy array of float64: those of a device come in one transfer."""
+    if any(is_foreign(number) for number in numbers):
+        return fetch64(namespace(*numbers).stack(list(numbers)))
+    return np.array(numbers, dtype=np.float64)
+
+
+def total(array: Array) -> Array:
+    """The sum of all entries: a float, or a number that stays on its device."""
+    value = namespace(array).sum(array)
+    return value if is_foreign(array) else float(value)
+
+
+def double(array: Array) -> Array:
+    """``array`` in float64 where it is: a dense NumPy array, or one of another library on its device."""
+    if is_foreign(array):
+        xp = namespace(array)
+        return xp.astype(array, xp.float64, copy=False)
+    return fetch64(array)
+
+
+def dtype_of(array: Array) -> np.dtype[Any]:
+    """NumPy's name for the dtype of an array of any library."""
+    return np.dtype(str(array.dtype).rpartition(".")[-1])
 
 
 def dense(array: Array) -> Array:

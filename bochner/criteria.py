@@ -18,13 +18,15 @@ from __future__ import annotations
 import functools
 import operator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from functools import cached_property
+from typing import Any, Protocol, cast
 
 import numpy as np
 
-from bochner.arrays import Array, dense
+from bochner.arrays import Array, dense, fetch, fetch_numbers, is_foreign, namespace, place, total
 from bochner.blas import one_blas_pool
-from bochner.engines import fold_moments, forward, predict, pull_back_folds
+from bochner.engines import fold_moments, forward, predict_folds, pull_back_folds
+from bochner.engines.devices import brought
 from bochner.features import FeatureGradient, FeatureMap
 from bochner.folds import FoldedRows, Folds, HeldOut, Rows
 from bochner.solvers.normal_equations import CentredMoments, Spectrum
@@ -43,12 +45,17 @@ class Evaluation:
     value: float
     log_alpha: LogPenalty
     gradient: FeatureGradient | None
-    totals: Moments
-    """Moments of the rows that the final regression is fitted on."""
+    sums: Moments
+    """Moments of the rows that the final regression is fitted on, where those rows are."""
     models: dict[int, tuple[Array, Array]]
     """For each validated part, the coefficients (d, c) and intercept (c,) that predict it."""
     basis: Span | None
     """Where there are clearly more features than rows: the rows' span, in whose coordinates the moments are."""
+
+    @cached_property
+    def totals(self) -> Moments:
+        """The moments in NumPy arrays."""
+        return self.sums.on_host()
 
 
 @dataclass(frozen=True)
@@ -105,6 +112,8 @@ class HeldOutError:
     ) -> Evaluation:
         """The criterion of a map, its penalty chosen: near ``log_alpha``, or anywhere in ``bounds``."""
         with one_blas_pool():
+            if self._on_device:
+                feature_map = feature_map.place(cast(Folds, self.folds).parts[0].X)  # once, for two passes
             basis = self._span(feature_map)
             parts = self._part_moments(feature_map, basis)
             totals = functools.reduce(operator.add, parts)
@@ -117,7 +126,7 @@ class HeldOutError:
             pulled_back = self._gradient(feature_map, models, normaliser) if gradient else None
         if self.folds.fitted is not None:
             totals = functools.reduce(operator.add, [parts[k] for k in self.folds.fitted])
-        chosen = {k: (m.coef, m.intercept) for k, m in models.items()}
+        chosen = {k: (fetch(m.coef), fetch(m.intercept)) for k, m in models.items()}
         return Evaluation(best.value, best.log_alpha, pulled_back, totals, chosen, basis)
 
     def fit(self, feature_map: FeatureMap, evaluation: Evaluation) -> Fit:
@@ -126,9 +135,14 @@ class HeldOutError:
 
     def held_out(self, feature_map: FeatureMap, evaluation: Evaluation) -> HeldOut:
         """Every validated row that is in memory with its prediction by the model that has not seen it."""
-        parts = {k: self.folds.in_memory.parts[k] for k in self.folds.validated}
-        predictions = [predict(feature_map, part.X, *evaluation.models[k]) for k, part in parts.items()]
-        return HeldOut(Rows.stack(list(parts.values())), np.concatenate(predictions))
+        predictions = predict_folds(feature_map, brought(self.folds), evaluation.models)
+        rows = Rows.stack([self.folds.in_memory.parts[k] for k in predictions])
+        return HeldOut(rows, np.concatenate(list(predictions.values())))
+
+    @property
+    def _on_device(self) -> bool:
+        """Whether all rows are arrays of another library than NumPy, on a device of theirs."""
+        return isinstance(self.folds, Folds) and is_foreign(self.folds.parts[0].X)
 
     def _solve(self, folded: FoldedMoments, log_alpha: LogPenalty | None, bounds: tuple[float, float]) -> FoldedSolution:
         if self.penalty is not None:
@@ -138,8 +152,11 @@ class HeldOutError:
         return FoldedRidge(folded).best(log_alpha, bounds=bounds)
 
     def _span(self, feature_map: FeatureMap) -> Span | None:
-        """The span of the features of all rows, where there are clearly fewer rows than features."""
-        if not (isinstance(self.folds, Folds) and few_rows(self.folds.n, feature_map.n_features)):
+        """The span of the features of all rows, where there are clearly fewer rows than features.
+
+        Not of rows on a device, which would have to leave it, and where products and factors of this size take no time.
+        """
+        if self._on_device or not (isinstance(self.folds, Folds) and few_rows(self.folds.n, feature_map.n_features)):
             return None
         return Span.of(np.concatenate([dense(forward(feature_map, part.X)) for part in self.folds.parts]))
 
@@ -151,28 +168,38 @@ class HeldOutError:
         return [Moments.of(some, part.targets, part.weights) for some, part in zip(coordinates, parts, strict=True)]
 
     def _gradient(self, feature_map: FeatureMap, models: dict[int, FoldModel], normaliser: float) -> FeatureGradient:
-        right = {k: np.concatenate([m.coef, m.adjoint], axis=1) for k, m in models.items()}
-        all_right = np.concatenate(list(right.values()), axis=1)
+        xp = namespace(*(model.coef for model in models.values()))
+        right = {k: xp.concat([m.coef, m.adjoint], axis=1) for k, m in models.items()}
+        all_right = xp.concat(list(right.values()), axis=1)
+        c = self.folds.n_targets
 
         def in_features(part: int, rows: Rows, features: Array) -> Array:
+            if is_foreign(features):  # one product for all models, in one dtype: other libraries than NumPy do not mix them
+                factors = place(all_right, like=features)
+                products = features @ factors
+                each = [products[:, 2 * c * i : 2 * c * (i + 1)] for i in range(len(models))]
+            else:
+                factors = all_right
+                each = [features @ right[k] for k in models]
             left, weights = [], rows.weights[:, None]
-            for k, model in models.items():
-                predictions, sensitivities = np.split(features @ right[k], 2, axis=1)
+            for (k, model), product in zip(models.items(), each, strict=True):
+                predictions, sensitivities = product[:, :c], product[:, c:]
                 residual = weights * (predictions + model.intercept - rows.targets)
                 if k == part:
-                    left += [2 / normaliser * residual, np.zeros_like(residual)]
+                    left += [2 / normaliser * residual, xp.zeros_like(residual)]
                 else:
                     left += [-weights * (sensitivities + model.adjoint_intercept), -residual]
-            return np.concatenate(left, axis=1) @ all_right.T
+            slopes = xp.concat(left, axis=1)
+            return (place(slopes, like=features) if is_foreign(features) else slopes) @ factors.T
 
         return pull_back_folds(feature_map, self.folds, in_features)
 
 
 def fit_ridge(evaluation: Evaluation) -> Fit:
     """The ridge regression of the moments of an evaluation, at its penalty."""
-    centred = CentredMoments(evaluation.totals)
+    centred = CentredMoments(evaluation.sums)
     coef, intercept = centred.coefficients(np.exp(evaluation.log_alpha))
-    return Fit(_expand(coef, evaluation.basis), intercept)
+    return Fit(_expand(fetch(coef), evaluation.basis), fetch(intercept))
 
 
 def _expand(coef: Array, basis: Span | None) -> Array:
@@ -241,22 +268,23 @@ class FoldedRidge(PenaltySearch):
     def at(self, log_alpha: float) -> FoldedSolution:
         """Every part predicted with penalty exp(log_alpha)."""
         solved = [self._part(k, log_alpha) for k in self.folded.validated]
-        value, slope, curvature = np.sum([part[:3] for part in solved], axis=0).tolist()
+        numbers = fetch_numbers([number for part in solved for number in part[:3]])  # the only wait for a device
+        value, slope, curvature = np.sum(numbers.reshape(-1, 3), axis=0).tolist()
         models = {k: part[3] for k, part in zip(self.folded.validated, solved, strict=True)}
         return FoldedSolution(value if value >= 0 else np.inf, log_alpha, models, slope, curvature)
 
-    def _part(self, k: int, log_alpha: float) -> tuple[float, float, float, FoldModel]:
+    def _part(self, k: int, log_alpha: float) -> tuple[Array, Array, Array, FoldModel]:
         """The error of one part, its two derivatives in log alpha, and the model that predicts it."""
         part, unit, centred = self.folded.parts[k], 2 / self.folded.normaliser, self.training[k]
         solution = centred.solve(float(np.exp(log_alpha)), self.spectra.get(k))
         shift = centred.weight * solution.alpha
-        value = float(part.squared_error(solution.coef, solution.intercept).sum()) / self.folded.normaliser
+        value = total(part.squared_error(solution.coef, solution.intercept)) / self.folded.normaliser
         with_features, with_one = part.residual_products(solution.coef, solution.intercept)
         adjoint, adjoint_intercept = solution.adjoint(unit * with_features, unit * with_one)
         change = -shift * solution.factor.solve(solution.coef)
-        slope = -shift * float(np.sum(adjoint * solution.coef))
-        curvature = unit * float(part.square(change, -centred.mean @ change).sum())
-        curvature += slope - 2 * shift * float(np.sum(adjoint * change))
+        slope = -shift * total(adjoint * solution.coef)
+        curvature = unit * total(part.square(change, -centred.mean @ change))
+        curvature = curvature + (slope - 2 * shift * total(adjoint * change))
         return value, slope, curvature, FoldModel(solution.coef, solution.intercept, adjoint, adjoint_intercept)
 
 
@@ -272,12 +300,13 @@ class FoldedTargets:
         n_targets = len(self.folded.totals.target_sum)
         starts = [None] * n_targets if start is None else np.broadcast_to(start, n_targets)
         chosen = [FoldedRidge(self.folded.target(j), self.spectra).best(starts[j], bounds=bounds) for j in range(n_targets)]
+        xp = namespace(self.folded.totals.gram)
         models = {
             k: FoldModel(
-                np.concatenate([s.models[k].coef for s in chosen], axis=1),
-                np.concatenate([s.models[k].intercept for s in chosen]),
-                np.concatenate([s.models[k].adjoint for s in chosen], axis=1),
-                np.concatenate([s.models[k].adjoint_intercept for s in chosen]),
+                xp.concat([s.models[k].coef for s in chosen], axis=1),
+                xp.concat([s.models[k].intercept for s in chosen]),
+                xp.concat([s.models[k].adjoint for s in chosen], axis=1),
+                xp.concat([s.models[k].adjoint_intercept for s in chosen]),
             )
             for k in self.folded.validated
         }

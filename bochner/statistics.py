@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import partial
 
 import numpy as np
+from array_api_compat import device
 from scipy.linalg import blas
 
-from bochner.arrays import Array, dense
+from bochner.arrays import Array, dense, fetch, is_foreign, namespace
+
+STRIP = 1024
+"""Columns of a Gram matrix that are multiplied at a time where there is no product of half a matrix: they leave out most of
+the upper triangle, and are enough for a device to have its hands full."""
 
 
 @dataclass(frozen=True)
 class Moments:
     """Weighted sums over rows that determine every ridge regression on their features Phi (n, d) and targets Y (n, c).
 
-    Sums, not means; those of several blocks of rows add up. All float64.
+    Sums, not means; those of several blocks of rows add up. All float64, and on the device of the rows.
     """
 
     gram: Array
@@ -36,9 +42,10 @@ class Moments:
 
         Features of float32 stay so; all others become float64.
         """
-        total = MomentSum(features.shape[1], targets.shape[1])
-        dtype = np.float32 if features.dtype == np.float32 else np.float64
-        total.add(np.array(dense(features), dtype=dtype), targets, weights)
+        features = dense(features)
+        xp = namespace(features)
+        total = MomentSum(features.shape[1], targets.shape[1], like=features)
+        total.add(xp.astype(features, xp.float32 if features.dtype == xp.float32 else xp.float64), targets, weights)
         return total.moments()
 
     def __add__(self, other: Moments) -> Moments:
@@ -46,13 +53,13 @@ class Moments:
 
     def squared_error(self, coef: Array, intercept: Array) -> Array:
         """Sum of w (phi . coef + intercept - y)^2 over the rows, for each target: (c,)."""
-        quadratic = np.sum(coef * (self.gram @ coef - 2 * self.cross), axis=0)
+        quadratic = namespace(coef).sum(coef * (self.gram @ coef - 2 * self.cross), axis=0)
         linear = 2 * intercept * (self.feature_sum @ coef - self.target_sum)
         return self.target_square + quadratic + linear + self.weight * intercept**2
 
     def square(self, coef: Array, intercept: Array) -> Array:
         """Sum of w (phi . coef + intercept)^2 over the rows, for each column of coef: (c,)."""
-        quadratic = np.sum(coef * (self.gram @ coef), axis=0)
+        quadratic = namespace(coef).sum(coef * (self.gram @ coef), axis=0)
         return quadratic + 2 * intercept * (self.feature_sum @ coef) + self.weight * intercept**2
 
     def scaled(self, used: Array, factors: Array) -> Moments:
@@ -68,37 +75,45 @@ class Moments:
 
     def residual_products(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
         """Phi' W R (d, c) and w' R (c,) for the residuals R = Phi coef + intercept - Y."""
-        with_features = self.gram @ coef + np.outer(self.feature_sum, intercept) - self.cross
+        with_features = self.gram @ coef + self.feature_sum[:, None] * intercept - self.cross
         return with_features, self.feature_sum @ coef + self.weight * intercept - self.target_sum
+
+    def on_host(self) -> Moments:
+        """The same in NumPy arrays."""
+        return replace(self, **{f.name: fetch(getattr(self, f.name)) for f in fields(self) if f.name != "weight"})
 
 
 class MomentSum:
-    """Moments on their way: blocks of rows are added to one matrix in place, and only to its lower triangle."""
+    """Moments on their way: blocks of rows are added to one matrix in place, and only to its lower triangle.
 
-    def __init__(self, n_features: int, n_targets: int) -> None:
-        self._gram = np.zeros((n_features, n_features), order="F")
-        self._with_features = np.zeros((n_features, n_targets + 1))
-        self._target_sum = np.zeros(n_targets)
-        self._target_square = np.zeros(n_targets)
-        self._weight = 0.0
+    The sums are NumPy's, or where the rows are that they should be ``like``.
+    """
+
+    def __init__(self, n_features: int, n_targets: int, like: Array | None = None) -> None:
+        foreign = like is not None and is_foreign(like)
+        make = partial(namespace(like).zeros, dtype=namespace(like).float64, device=device(like)) if foreign else np.zeros
+        square = make((n_features, n_features))
+        self._gram = square if foreign else square.T  # in the order of the products that are added, or of LAPACK
+        self._with_features = make((n_features, n_targets + 1))
+        self._target_sum = make(n_targets)
+        self._target_square = make(n_targets)
+        self._weight: Array = 0.0
 
     def add(self, features: Array, targets: Array, weights: Array) -> None:
         """One more block: features (b, d), which are used up, targets (b, c) and weights (b,) in float64.
 
         Features are float32 or float64; products of float32 ones are taken in float32, and summed over blocks in float64.
         """
-        root = np.sqrt(weights)
-        if not np.all(weights == 1):
-            features *= root.astype(features.dtype)[:, None]
-        if features.dtype == np.float64:
-            blas.dsyrk(1.0, features.T, beta=1.0, c=self._gram, lower=1, overwrite_c=1)
-        else:
-            self._gram += blas.ssyrk(1.0, features.T, lower=1)
-        beside = np.concatenate([targets * root[:, None], root[:, None]], axis=1).astype(features.dtype)
+        xp = namespace(features)
+        root = xp.sqrt(weights)
+        if is_foreign(features) or not np.all(weights == 1):  # to look at weights would be to wait for their device
+            features *= xp.astype(root, features.dtype)[:, None]
+        _add_squares(self._gram, features)
+        beside = xp.astype(xp.concat([targets * root[:, None], root[:, None]], axis=1), features.dtype)
         self._with_features += features.T @ beside
         self._target_sum += weights @ targets
         self._target_square += weights @ targets**2
-        self._weight += float(weights.sum())
+        self._weight = self._weight + xp.sum(weights)
 
     def moments(self) -> Moments:
         """The sums so far; nothing may be added after that."""
@@ -109,14 +124,27 @@ class MomentSum:
             feature_sum=self._with_features[:, -1],
             target_sum=self._target_sum,
             target_square=self._target_square,
-            weight=self._weight,
+            weight=float(self._weight),
         )
 
 
-def _mirror(matrix: Array, block: int = 256) -> None:
+def _add_squares(gram: Array, features: Array) -> None:
+    """Add Phi' Phi for features (b, d) to the lower triangle of a matrix; what becomes of the upper one is left open."""
+    if is_foreign(features):
+        for start in range(0, features.shape[1], STRIP):
+            columns = slice(start, start + STRIP)
+            gram[start:, columns] += features[:, start:].T @ features[:, columns]
+    elif features.dtype == np.float64:
+        blas.dsyrk(1.0, features.T, beta=1.0, c=gram, lower=1, overwrite_c=1)
+    else:
+        gram += blas.ssyrk(1.0, features.T, lower=1)
+
+
+def _mirror(matrix: Array) -> None:
     """Copy the lower triangle of a matrix to the upper one, block by block."""
+    xp, block = namespace(matrix), STRIP if is_foreign(matrix) else 256
     for start in range(0, len(matrix), block):
         stop = start + block
         square = matrix[start:stop, start:stop]
-        square[...] = np.tril(square) + np.tril(square, -1).T
+        square[...] = xp.tril(square) + xp.tril(square, k=-1).T
         matrix[start:stop, stop:] = matrix[stop:, start:stop].T

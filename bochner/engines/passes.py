@@ -1,21 +1,24 @@
 """Passes of a feature map over rows, in blocks.
 
-The forward map and its adjoint go wherever the rows live; moments, predictions and pull-backs take NumPy and sparse rows.
+All of them go wherever the rows live: NumPy and sparse rows in tiles on all cores, those of other libraries (tensors on a
+device) in large blocks, one after the other. Between such blocks nothing is brought to the host, so that none of them waits.
 """
 
 from __future__ import annotations
 
 import functools
 import operator
+import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from typing import TypeVar
 
 import numpy as np
+from array_api_compat import device
 from scipy import linalg, sparse
 
-from bochner.arrays import Array, dense, host_view, is_foreign, namespace, place
+from bochner.arrays import Array, dense, double, dtype_of, fetch, host_view, is_foreign, namespace, place
 from bochner.engines.threads import map_blocks, row_blocks
 from bochner.features import FeatureGradient, FeatureMap
 from bochner.folds import FoldedRows, Rows
@@ -28,6 +31,8 @@ TILE_BYTES = 2**20
 TILES_A_BLOCK = 8
 DEVICE_BLOCK_BYTES = 2**28
 """Size of the temporaries of one block for arrays of other libraries, whose operations are parallel inside."""
+DEVICE_SINGLE_ROWS = 4096
+"""Most rows of such a block of float32 that is summed over its rows: within a block in float32, over blocks in float64."""
 MOMENT_BLOCK_BYTES = 2**24
 """Size of a block of features whose moments are taken."""
 
@@ -67,19 +72,20 @@ def _forward_host(placed: FeatureMap, X: Array, out: Array | None = None) -> Arr
 def adjoint(feature_map: FeatureMap, X: Array, G: Array) -> FeatureGradient:
     """Gradient of <Phi(X), G> for G (n, d) over all rows, summed in float64 in the order of the rows."""
     placed = feature_map.place(X)
-    rows = _device_rows(placed) if is_foreign(X) else TILES_A_BLOCK * _tile_rows(placed, X)
-    blocks = row_blocks(0, X.shape[0], rows)
-
-    def gradient(block: slice) -> FeatureGradient:
-        return placed.adjoint(X[block, :], G[block, :])
-
-    return sum_in_order((gradient(block) for block in blocks) if is_foreign(X) else map_blocks(gradient, blocks))
+    if is_foreign(X):
+        blocks = row_blocks(0, X.shape[0], _summed_rows(placed, X))
+        return sum_in_order(placed.local_adjoint(X[block, :], G[block, :]) for block in blocks).on_host()
+    blocks = row_blocks(0, X.shape[0], TILES_A_BLOCK * _tile_rows(placed, X))
+    return sum_in_order(map_blocks(lambda block: placed.adjoint(X[block, :], G[block, :]), blocks))
 
 
 def predict(feature_map: FeatureMap, X: Array, coef: Array, intercept: Array) -> Array:
     """phi(x) . coef + intercept for all rows of X (n, m), coef (d, c): (n, c); features live for one tile of rows."""
     placed = feature_map.place(X)
     coef, intercept = place(coef, like=X), place(intercept, like=X)
+    if is_foreign(X):
+        blocks = row_blocks(0, X.shape[0], _device_rows(placed))
+        return namespace(X).concat([placed.forward(X[block, :]) @ coef + intercept for block in blocks], axis=0)
     tile = _tile_rows(placed, X)
     out = np.empty((X.shape[0], coef.shape[1]), dtype=X.dtype)
 
@@ -99,6 +105,8 @@ def predict(feature_map: FeatureMap, X: Array, coef: Array, intercept: Array) ->
 def quadratic_form(feature_map: FeatureMap, X: Array, triangle: Array, mean: Array) -> Array:
     """|L^-1 (phi(x) - mean)|^2 for all rows of X (n, m), L the lower ``triangle`` (d, d) in float64: (n,)."""
     placed = feature_map.place(X)
+    if is_foreign(X):
+        return namespace(X).concat(list(_device_quadratic_form(placed, X, triangle, mean)))
     blocks = row_blocks(0, X.shape[0], max(256, MOMENT_BLOCK_BYTES // (8 * feature_map.n_features)))
     parts = []
     for block in blocks:
@@ -107,18 +115,30 @@ def quadratic_form(feature_map: FeatureMap, X: Array, triangle: Array, mean: Arr
     return np.concatenate(parts)
 
 
+def _device_quadratic_form(placed: FeatureMap, X: Array, triangle: Array, mean: Array) -> Iterator[Array]:
+    """The same, block after block of rows that are not NumPy's."""
+    xp = namespace(X)
+    triangle, mean = place(triangle, like=double(X[:0, :])), place(mean, like=double(X[:0, :]))
+    for block in row_blocks(0, X.shape[0], _device_rows(placed)):
+        deviations = double(placed.forward(X[block, :])) - mean
+        yield xp.sum(xp.linalg.solve_triangular(triangle, deviations.T, upper=False) ** 2, axis=0)
+
+
 def moments(feature_map: FeatureMap, X: Array, targets: Array, weights: Array) -> Moments:
     """Moments of the features of X (n, m) with targets (n, c) and weights (n,), one block of features at a time."""
-    total = MomentSum(feature_map.n_features, targets.shape[1])
-    _add_moments(total, feature_map, Rows(X, targets, weights))
+    total = MomentSum(feature_map.n_features, targets.shape[1], like=X)
+    _add_moments(total, feature_map.place(X), Rows(X, targets, weights))
     return total.moments()
 
 
-def _add_moments(total: MomentSum, feature_map: FeatureMap, rows: Rows) -> None:
+def _add_moments(total: MomentSum, placed: FeatureMap, rows: Rows) -> None:
     """Add the moments of rows to a sum."""
-    placed = feature_map.place(rows.X)
-    n_rows = max(512, MOMENT_BLOCK_BYTES // (8 * feature_map.n_features))
-    buffer = np.empty((min(n_rows, rows.n), feature_map.n_features), dtype=rows.X.dtype)
+    if is_foreign(rows.X):
+        for block, features in _device_features(placed, rows.X):
+            total.add(features, rows.targets[block], rows.weights[block])
+        return
+    n_rows = max(512, MOMENT_BLOCK_BYTES // (8 * placed.n_features))
+    buffer = np.empty((min(n_rows, rows.n), placed.n_features), dtype=rows.X.dtype)
     for block in row_blocks(0, rows.n, n_rows):
         features = _forward_host(placed, rows.X[block], buffer[: block.stop - block.start])
         total.add(dense(features), rows.targets[block], rows.weights[block])
@@ -126,10 +146,13 @@ def _add_moments(total: MomentSum, feature_map: FeatureMap, rows: Rows) -> None:
 
 def fold_moments(feature_map: FeatureMap, folds: FoldedRows) -> list[Moments]:
     """Moments of every part of some rows, in one pass over all of them."""
-    sums = [MomentSum(feature_map.n_features, folds.n_targets) for _ in range(folds.n_parts)]
+    sums: dict[int, MomentSum] = {}
     for k, rows in folds.chunks():
+        if not sums:  # all rows are alike, and the first of them say where that is
+            feature_map = feature_map.place(rows.X)
+            sums = {k: MomentSum(feature_map.n_features, folds.n_targets, like=rows.X) for k in range(folds.n_parts)}
         _add_moments(sums[k], feature_map, rows)
-    return [total.moments() for total in sums]
+    return [total.moments() for total in sums.values()]
 
 
 def pull_back_folds(
@@ -137,21 +160,50 @@ def pull_back_folds(
 ) -> FeatureGradient:
     """Gradient in the map of a function of all features, given ``gradient_of(part, rows, features)`` in some of them."""
 
-    def of_chunk(k: int, rows: Rows) -> FeatureGradient:
-        return pull_back(feature_map, rows.X, lambda block, features: gradient_of(k, rows.take(block), features))
+    def of_chunk(placed: FeatureMap, k: int, rows: Rows) -> FeatureGradient:
+        return _pull_back(placed, rows.X, lambda block, features: gradient_of(k, rows.take(block), features))
 
-    return sum_in_order(of_chunk(k, rows) for k, rows in folds.chunks())
+    def of_chunks() -> Generator[FeatureGradient, None, None]:
+        placed = None
+        for k, rows in folds.chunks():
+            placed = feature_map.place(rows.X) if placed is None else placed
+            yield of_chunk(placed, k, rows)
+
+    return sum_in_order(of_chunks()).on_host()
 
 
 def pull_back(feature_map: FeatureMap, X: Array, gradient_of: Callable[[slice, Array], Array]) -> FeatureGradient:
     """Gradient in the map of a function of the features, given ``gradient_of(block, features)`` in a block of them."""
-    placed = feature_map.place(X)
+    return _pull_back(feature_map.place(X), X, gradient_of).on_host()
 
-    def gradient(block: slice) -> FeatureGradient:
-        features = placed.forward(X[block])
-        return placed.adjoint(X[block], gradient_of(block, features), features=features)
 
-    return sum_in_order(map_blocks(gradient, row_blocks(0, X.shape[0], _tile_rows(placed, X))))
+def _pull_back(placed: FeatureMap, X: Array, gradient_of: Callable[[slice, Array], Array]) -> FeatureGradient:
+    """The same in arrays that stay where the rows are."""
+
+    def gradient(block: slice, features: Array) -> FeatureGradient:
+        return placed.local_adjoint(X[block], gradient_of(block, features), features=features)
+
+    if is_foreign(X):
+        return sum_in_order(gradient(block, features) for block, features in _device_features(placed, X))
+    blocks = row_blocks(0, X.shape[0], _tile_rows(placed, X))
+    return sum_in_order(map_blocks(lambda block: gradient(block, placed.forward(X[block])), blocks))
+
+
+def _device_features(placed: FeatureMap, X: Array) -> Iterator[tuple[slice, Array]]:
+    """Blocks of rows that are not NumPy's, and their features, which the next ones overwrite."""
+    n_rows = max(1, min(_summed_rows(placed, X), X.shape[0]))
+    buffer = namespace(X).empty((n_rows, placed.n_features), dtype=X.dtype, device=device(X))
+    for block in row_blocks(0, X.shape[0], n_rows):
+        yield block, placed.forward(X[block, :], out=buffer[: block.stop - block.start, :])
+
+
+def predict_folds(feature_map: FeatureMap, folds: FoldedRows, models: dict[int, tuple[Array, Array]]) -> dict[int, Array]:
+    """Predictions (n, c), on the host, of each part that has a model: coefficients (d, c) and intercept (c,)."""
+    parts: dict[int, list[Array]] = {k: [] for k in models}
+    for k, rows in folds.chunks():
+        if k in models:
+            parts[k].append(fetch(predict(feature_map, rows.X, *models[k])))
+    return {k: np.concatenate(predictions) for k, predictions in parts.items()}
 
 
 def sum_in_order(parts: Generator[T, None, None]) -> T:
@@ -181,4 +233,8 @@ def _tile_rows(feature_map: FeatureMap, X: Array) -> int:
 
 
 def _device_rows(feature_map: FeatureMap) -> int:
-    return max(16, DEVICE_BLOCK_BYTES // (8 * feature_map.widest))
+    return max(16, DEVICE_BLOCK_BYTES // (8 * max(feature_map.widest, feature_map.n_features)))
+
+
+def _summed_rows(feature_map: FeatureMap, X: Array) -> int:
+    return min(_device_rows(feature_map), DEVICE_SINGLE_ROWS if dtype_of(X) == np.float32 else sys.maxsize)

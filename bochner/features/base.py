@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
-from bochner.arrays import Array
+from bochner.arrays import Array, fetch64
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,11 @@ class FeatureGradient:
         parameters = {name: value + other.parameters[name] for name, value in self.parameters.items()}
         frequencies = None if self.frequencies is None else self.frequencies + other.frequencies
         return FeatureGradient(parameters, frequencies)
+
+    def on_host(self) -> FeatureGradient:
+        """The same in NumPy arrays."""
+        parameters = {name: fetch64(value)[()] for name, value in self.parameters.items()}
+        return FeatureGradient(parameters, None if self.frequencies is None else fetch64(self.frequencies))
 
 
 class FeatureMap(Protocol):
@@ -62,6 +67,9 @@ class FeatureMap(Protocol):
 
     def adjoint(self, X: Array, G: Array, features: Array | None = None) -> FeatureGradient:
         """Gradient of <Phi(X), G> for G (n, d); ``features`` = Phi(X) spares the forward map if it is at hand."""
+
+    def local_adjoint(self, X: Array, G: Array, features: Array | None = None) -> FeatureGradient:
+        """The same in arrays that stay where the rows are, so that no block of rows waits for the one before."""
 
     def feature_names(self, columns: Array) -> list[str]:
         """A name for each feature, given those of the columns."""

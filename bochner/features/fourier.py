@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 
-from bochner.arrays import Array, fetch64, is_plain, namespace, place
+from bochner.arrays import Array, double, is_plain, namespace, place
 from bochner.features.base import FeatureGradient
 from bochner.features.inputs import InputMap
 from bochner.features.trigonometry import write_cos_sin
@@ -49,6 +49,11 @@ class FourierMap:
     def _half_frequencies(self) -> Array:
         return self.frequencies * 0.5
 
+    @cached_property
+    def _quarter_turn(self) -> Self:
+        """The map whose features are the derivatives of these in their angles: cos(z + pi/2) = -sin z."""
+        return replace(self, phases=cast(Array, self.phases) + np.pi / 2)
+
     def place(self, like: Array) -> Self:
         phases = None if self.phases is None else place(self.phases, like)
         return replace(self, points=place(self.points, like), phases=phases)
@@ -64,7 +69,7 @@ class FourierMap:
         f = self.points.shape[1]
         weight = (1 / f) ** 0.5 if self.phases is None else (2 / f) ** 0.5
         if not is_plain(self.points):
-            return self._forward_elsewhere(rows, weight)
+            return self._forward_elsewhere(rows, weight, out)
         half, spare = self._half_angles(rows, scratch)
         out = np.empty((half.shape[0], self.n_features), dtype=half.dtype) if out is None else out
         if self.phases is None:
@@ -81,29 +86,38 @@ class FourierMap:
         half, spare = scratch[:, : rows.shape[0]]
         return np.matmul(rows, self._half_frequencies, out=half), spare
 
-    def _forward_elsewhere(self, rows: Array, weight: float) -> Array:
-        """The forward map in the words of the array API, for arrays other than NumPy's."""
+    def _forward_elsewhere(self, rows: Array, weight: float, out: Array | None) -> Array:
+        """The forward map in the words of the array API, for other arrays than NumPy's; ``out`` if their cosine takes it."""
         xp = namespace(rows)
         angles = rows @ self.frequencies
-        if self.phases is not None:
-            return weight * xp.cos(angles + self.phases)
-        return weight * xp.concat([xp.cos(angles), xp.sin(angles)], axis=1)
+        angles = angles if self.phases is None else angles + self.phases
+        if out is None:
+            return weight * (xp.concat([xp.cos(angles), xp.sin(angles)], axis=1) if self.phases is None else xp.cos(angles))
+        f = self.points.shape[1]
+        xp.cos(angles, out=out[:, :f])
+        if self.phases is None:
+            xp.sin(angles, out=out[:, f:])
+        out *= weight
+        return out
 
     def adjoint(self, X: Array, G: Array, features: Array | None = None) -> FeatureGradient:
+        return self.local_adjoint(X, G, features).on_host()
+
+    def local_adjoint(self, X: Array, G: Array, features: Array | None = None) -> FeatureGradient:
+        xp = namespace(self.points)
         slopes = self._angle_gradient(X, G, features)
         rows = self.inputs(X)
-        frequencies = fetch64(rows.T @ slopes)
-        by_input = np.sum(frequencies * fetch64(self.points), axis=1)
-        parameters = {"scale": by_input.reshape(self.inputs.width, self.n_columns).sum(axis=0)}
+        frequencies = double(rows.T @ slopes)
+        by_input = xp.sum(frequencies * double(self.points), axis=1)
+        parameters = {"scale": xp.sum(xp.reshape(by_input, (self.inputs.width, self.n_columns)), axis=0)}
         for name, change in self.inputs.derivatives(X).items():
-            parameters[name] = np.sum(fetch64(change.T @ slopes) * fetch64(self.frequencies))
+            parameters[name] = xp.sum(double(change.T @ slopes) * double(self.frequencies))
         return FeatureGradient(parameters, frequencies)
 
     def _angle_gradient(self, X: Array, G: Array, features: Array | None) -> Array:
         """Gradient of <Phi, G> in the angles g_j . x: (n, f)."""
         if self.phases is not None:
-            quarter_turn = replace(self, phases=self.phases + np.pi / 2)  # cos(z + pi/2) = -sin z, the derivative
-            return quarter_turn.forward(X) * G
+            return self._quarter_turn.forward(X) * G
         f = self.points.shape[1]
         features = self.forward(X) if features is None else features
         return features[:, :f] * G[:, f:] - features[:, f:] * G[:, :f]

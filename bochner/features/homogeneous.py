@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 from scipy import sparse
 
-from bochner.arrays import Array, fetch64, namespace, place
+from bochner.arrays import Array, double, namespace, place
 from bochner.features.base import FeatureGradient
 from bochner.features.inputs import HomogeneousInput
 from bochner.kernels import AdditiveKernel
@@ -51,12 +51,16 @@ class HomogeneousMap:
         return out
 
     def adjoint(self, X: Array, G: Array, features: Array | None = None) -> FeatureGradient:
+        return self.local_adjoint(X, G, features).on_host()
+
+    def local_adjoint(self, X: Array, G: Array, features: Array | None = None) -> FeatureGradient:
         rows = self.inputs(X)
+        xp = namespace(rows)
         if sparse.issparse(rows):
             products = np.asarray(rows.multiply(G).sum(axis=0)).ravel()
         else:
-            products = fetch64(namespace(rows).sum(rows * G, axis=0))
-        return FeatureGradient({"scale": products.reshape(self.inputs.width, self.n_columns).sum(axis=0)})
+            products = double(xp.sum(rows * G, axis=0))
+        return FeatureGradient({"scale": xp.sum(xp.reshape(products, (self.inputs.width, self.n_columns)), axis=0)})
 
     def feature_names(self, columns: Array) -> list[str]:
         kinds = ["sqrt"]

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from bochner.arrays import Array, dense
+from bochner.arrays import Array, dense, is_foreign, namespace
 from bochner.features.base import FeatureGradient, FeatureMap
 
 
@@ -67,6 +67,9 @@ class StackedMap:
         return [each.scratch(n_rows, like) for each in self.maps]
 
     def forward(self, X: Array, out: Array | None = None, scratch: Any = None) -> Array:
+        if is_foreign(X) and out is None:
+            beside = [each.forward(X[:, columns]) for each, columns in zip(self.maps, self.columns, strict=True)]
+            return namespace(X).concat(beside, axis=1)
         parts = zip(self.maps, self.columns, self.features, scratch or [None] * len(self.maps), strict=True)
         if out is None:
             out = np.empty((X.shape[0], self.n_features), dtype=X.dtype)
@@ -79,6 +82,9 @@ class StackedMap:
 
     def adjoint(self, X: Array, G: Array, features: Array | None = None) -> FeatureGradient:
         raise NotImplementedError("Scales of several kernels at a time are not learned from their sum.")
+
+    def local_adjoint(self, X: Array, G: Array, features: Array | None = None) -> FeatureGradient:
+        return self.adjoint(X, G, features)
 
     def feature_names(self, columns: Array) -> list[str]:
         parts = zip(self.maps, self.columns, strict=True)

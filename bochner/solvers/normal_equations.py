@@ -15,7 +15,7 @@ import numpy as np
 from scipy import linalg
 from scipy.linalg import blas, lapack
 
-from bochner.arrays import Array
+from bochner.arrays import Array, dtype_of, is_foreign, namespace
 from bochner.statistics import Moments
 
 
@@ -48,7 +48,7 @@ class CentredMoments:
     @cached_property
     def cross(self) -> Array:
         """Centred products of features and targets: (d, c)."""
-        return self._remaining("cross") - np.outer(self.mean, self.weight * self.target_mean)
+        return self._remaining("cross") - self.mean[:, None] * (self.weight * self.target_mean)
 
     @cached_property
     def target_square(self) -> Array:
@@ -57,12 +57,18 @@ class CentredMoments:
 
     def gram(self) -> Array:
         """Centred second moments of the features, (d, d), as a fresh matrix."""
+        if is_foreign(self.moments.gram):
+            return self._remaining("gram") - self.mean[:, None] * (self.weight * self.mean)
         gram = np.array(self.moments.gram) if self.left_out is None else self.moments.gram - self.left_out.gram
         return blas.dger(-self.weight, self.mean, self.mean, a=np.asfortranarray(gram), overwrite_a=1)
 
     def spectrum(self) -> Spectrum:
         """The eigendecomposition of :meth:`gram`."""
-        values, vectors = linalg.eigh(self.gram(), check_finite=False)
+        gram = self.gram()
+        if is_foreign(gram):
+            values, vectors = namespace(gram).linalg.eigh(gram)
+            return Spectrum(namespace(gram).clip(values, min=0), vectors)
+        values, vectors = linalg.eigh(gram, check_finite=False)
         return Spectrum(np.maximum(values, 0), vectors)
 
     def coefficients(self, alpha: float | Array) -> tuple[Array, Array]:
@@ -72,7 +78,8 @@ class CentredMoments:
             return solution.coef, solution.intercept
         spectrum = self.spectrum()
         columns = zip(np.asarray(alpha), self.cross.T, strict=True)
-        coef = np.stack([spectrum.shifted(self.weight * each).solve(cross) for each, cross in columns], axis=1)
+        solved = [spectrum.shifted(self.weight * each).solve(cross) for each, cross in columns]
+        coef = namespace(self.cross).stack(solved, axis=1)
         return coef, self.target_mean - self.mean @ coef
 
     def solve(self, alpha: float, spectrum: Spectrum | None = None) -> RidgeSolution:
@@ -101,7 +108,7 @@ class RidgeSolution:
     def adjoint(self, with_features: Array, with_one: Array) -> tuple[Array, Array]:
         """Q^-1 (w, w_0) for the bordered matrix Q of the problem with its intercept: (d, c) and (c,)."""
         mean = self.centred.mean
-        solution = self.factor.solve(with_features - np.outer(mean, with_one))
+        solution = self.factor.solve(with_features - mean[:, None] * with_one)
         return solution, with_one / self.centred.weight - mean @ solution
 
 
@@ -118,7 +125,8 @@ class Spectrum:
 
     def solve(self, right: Array) -> Array:
         """The matrix inverse times ``right``."""
-        return self.vectors @ ((self.vectors.T @ right).T / self.values).T
+        values = self.values if right.ndim == 1 else self.values[:, None]
+        return self.vectors @ ((self.vectors.T @ right) / values)
 
 
 @dataclass(frozen=True)
@@ -131,6 +139,8 @@ class Factor:
 
     def solve(self, right: Array) -> Array:
         """The matrix inverse times ``right``."""
+        if is_foreign(self.triangle):
+            return namespace(self.triangle).cholesky_solve(right, self.triangle)
         return linalg.cho_solve((self.triangle, True), right, check_finite=False)
 
     def inverse_trace(self) -> float:
@@ -147,15 +157,27 @@ def factorise_fresh(make: Callable[[], Array], shift: float) -> Factor:
     """The same for a matrix that is made anew by every call of ``make`` and overwritten by its factor."""
     jitter = 0.0
     while True:
-        matrix = np.asfortranarray(make())
-        scale = max(float(np.trace(matrix)) / len(matrix), np.finfo(np.float64).tiny)
+        matrix = make()
+        matrix = matrix if is_foreign(matrix) else np.asfortranarray(matrix)
+        scale = max(float(namespace(matrix).linalg.trace(matrix)) / len(matrix), np.finfo(np.float64).tiny)
         if not np.isfinite(scale + shift):
             raise ValueError(
                 "Sums over the rows are not finite: standardise the columns and targets, or look for huge values."
             )
-        matrix[np.diag_indices_from(matrix)] += shift + jitter
-        potrf = lapack.spotrf if matrix.dtype == np.float32 else lapack.dpotrf
-        triangle, failed = potrf(matrix, lower=1, clean=0, overwrite_a=1)
+        triangle, failed = _triangle(matrix, shift + jitter)
         if not failed:
             return Factor(triangle, jitter)
-        jitter = max(10 * jitter, 50 * float(np.finfo(matrix.dtype).eps) * scale)
+        jitter = max(10 * jitter, 50 * float(np.finfo(dtype_of(matrix)).eps) * scale)
+
+
+def _triangle(matrix: Array, shift: float) -> tuple[Array, bool]:
+    """The lower Cholesky factor of matrix + shift I, which uses the matrix up, and whether there is none."""
+    if is_foreign(matrix):
+        xp = namespace(matrix)
+        xp.linalg.diagonal(matrix)[...] += shift
+        triangle, failed = xp.linalg.cholesky_ex(matrix)
+    else:
+        matrix[np.diag_indices_from(matrix)] += shift
+        potrf = lapack.spotrf if matrix.dtype == np.float32 else lapack.dpotrf
+        triangle, failed = potrf(matrix, lower=1, clean=0, overwrite_a=1)
+    return triangle, bool(failed)
