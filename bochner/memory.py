@@ -13,6 +13,11 @@ SHARE = 0.5
 """The part of what is free that a fit may hold where nobody says how much."""
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 CGROUP = Path("/sys/fs/cgroup")
+GROUP_FILES = (
+    ("memory.max", "memory.current", "memory.stat", "inactive_file"),
+    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
+)
+"""Limit and use of a control group of Linux, versions 2 and 1, and where it says how much of that is cached files."""
 
 
 def machine_bytes() -> float:
@@ -73,8 +78,19 @@ def _available() -> float:
 
 
 def _left_in_container() -> float:
-    """What the limit of a control group leaves; infinite where there is none."""
+    """What the limit of a control group leaves; infinite where there is none. Files that it has cached can be let go of."""
+    for limit, used, statistics, cached in GROUP_FILES:
+        try:
+            left = float((CGROUP / limit).read_text()) - float((CGROUP / used).read_text())
+            return max(0.0, left + _entry(CGROUP / statistics, cached))
+        except (OSError, ValueError):  # no such file, or "max"
+            continue
+    return float("inf")
+
+
+def _entry(path: Path, name: str) -> float:
+    """A number out of a file of names and numbers; zero where it is not there."""
     try:
-        return float((CGROUP / "memory.max").read_text()) - float((CGROUP / "memory.current").read_text())
-    except (OSError, ValueError):  # no such file, or "max"
-        return float("inf")
+        return next(float(line.split()[1]) for line in path.read_text().splitlines() if line.split()[:1] == [name])
+    except (OSError, StopIteration, ValueError, IndexError):
+        return 0.0

@@ -46,12 +46,16 @@ class ProgressLine:
         """How many of the stages, and which part of the next, a record has come to."""
         raise NotImplementedError
 
+    def share_of(self, record: dict[str, Any]) -> float:
+        """The part of the bar that is filled."""
+        return self.stage_of(record) / self.n_stages
+
     def text(self, record: dict[str, Any]) -> str:
         """What a line says beside its bar."""
         raise NotImplementedError
 
     def _line(self, record: dict[str, Any]) -> str:
-        filled = int(WIDTH * self.stage_of(record) / self.n_stages)
+        filled = int(WIDTH * self.share_of(record))
         return f"[{'#' * filled}{'.' * (WIDTH - filled)}] {record['seconds']:6.1f} s  {self.text(record)}"
 
 
@@ -81,12 +85,15 @@ class DescentLine(ProgressLine):
 
 
 class PassLine(ProgressLine):
-    """The line of passes over rows in blocks: the bar fills with the rows of a pass."""
+    """The line of passes over rows in blocks: the bar fills with the rows of a pass, and each pass is a stage."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         super().__init__(1, None, stream)
 
     def stage_of(self, record: dict[str, Any]) -> float:
+        return float(record["pass"])
+
+    def share_of(self, record: dict[str, Any]) -> float:
         return float(record["done"] / record["n_rows"])
 
     def text(self, record: dict[str, Any]) -> str:

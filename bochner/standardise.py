@@ -20,37 +20,42 @@ class ColumnSums:
         self.weight = 0.0
         self.mean = np.zeros(n_columns)
         self._squares = np.zeros(n_columns)
+        """Sums of squares around the means, in units of the largest values, so that those of 1e200 do not overflow."""
         self.smallest = np.inf
         self.largest = np.zeros(n_columns)
         """Largest absolute value of each column."""
 
     def add(self, X: Array, weights: Array) -> None:
-        """One more block: rows (b, m), dense or sparse, and weights (b,)."""
+        """One more block: rows (b, m), dense or sparse, and weights (b,). Rows of weight zero count for nothing."""
+        if not weights.all():
+            X, weights = X[weights > 0], weights[weights > 0]
         weight = float(weights.sum())
         if weight == 0:
             return
-        share = weights / weight
+        largest = np.maximum(self.largest, _largest(X))
+        unit, share = _unit(largest), weights / weight
         if sparse.issparse(X):
-            mean = X.T @ share
-            squares = np.maximum(X.multiply(X).T @ share - mean**2, 0)
-            largest = abs(X).max(axis=0).toarray().ravel()
+            scaled = X.astype(np.float64) @ sparse.diags_array(1 / unit)
+            mean = (scaled.T @ share) * unit
+            squares = np.maximum(scaled.multiply(scaled).T @ share - (mean / unit) ** 2, 0)
         else:
-            values = fetch64(X)
-            mean = share @ values
-            squares = share @ (values - mean) ** 2
-            largest = np.max(np.abs(values), axis=0)
+            deviation = fetch64(X) / unit
+            mean = (share @ deviation) * unit
+            deviation -= mean / unit
+            squares = share @ np.square(deviation, out=deviation)
         total = self.weight + weight
         difference = mean - self.mean
         self.mean = self.mean + difference * (weight / total)
-        self._squares += weight * squares + difference**2 * (self.weight * weight / total)
+        joined = (difference / unit) ** 2 * (self.weight * weight / total)
+        self._squares = self._squares * (self.largest / unit) ** 2 + weight * squares + joined
         self.weight = total
-        self.largest = np.maximum(self.largest, largest)
+        self.largest = largest
         self.smallest = min(self.smallest, float(X.min()))
 
     @property
-    def variance(self) -> Array:
-        """(m,)."""
-        return self._squares / self.weight
+    def spread(self) -> Array:
+        """Standard deviations of the columns: (m,)."""
+        return np.sqrt(self._squares / self.weight) * _unit(self.largest)
 
 
 @dataclass(frozen=True)
@@ -71,13 +76,13 @@ class Standardiser:
         """
         share = weights / weights.sum()
         if sparse.issparse(X):
-            unit = _unit(abs(X).max(axis=0).toarray().ravel())
+            unit = _unit(_largest(X))
             scaled = X.astype(np.float64) @ sparse.diags_array(1 / unit)
             mean = scaled.T @ share
             spread = np.sqrt(np.maximum(scaled.multiply(scaled).T @ share - mean**2, 0)) * unit
             return cls(np.zeros(X.shape[1]), _positive(spread, 1e-7 * unit))  # the difference loses half of the digits
         values = fetch64(X)
-        unit = _unit(np.max(np.abs(values), axis=0))
+        unit = _unit(_largest(values))
         mean = (share @ (values / unit)) * unit
         deviation = (values - mean) / unit
         spread = np.sqrt(share @ deviation**2) * unit
@@ -86,8 +91,8 @@ class Standardiser:
     @classmethod
     def of_sums(cls, sums: ColumnSums, *, centred: bool = True) -> Standardiser:
         """The same from sums over the rows; not ``centred`` for sparse rows."""
-        unit = _unit(sums.largest)
-        spread = _positive(np.sqrt(sums.variance), 1e-12 * unit)
+        rounding = 1e-12 if centred else 1e-7  # squares of sparse rows are a difference, which loses half of the digits
+        spread = _positive(sums.spread, rounding * _unit(sums.largest))
         return cls(sums.mean if centred else np.zeros(len(spread)), spread)
 
     @classmethod
@@ -104,6 +109,13 @@ class Standardiser:
     def undo(self, X: Array) -> Array:
         """The columns as they were."""
         return X * self.spread + self.centre
+
+
+def _largest(X: Array) -> Array:
+    """The largest absolute value of each column of X (n, m): (m,)."""
+    if sparse.issparse(X):
+        return abs(X).max(axis=0).toarray().ravel().astype(np.float64)
+    return np.maximum(X.max(axis=0), -X.min(axis=0)).astype(np.float64)
 
 
 def _unit(largest: Array) -> Array:

@@ -7,7 +7,7 @@ A sample of the rows is in memory, where kernels are tried; sums over all rows r
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,6 +21,19 @@ from bochner.rows.source import Block, RowSource
 
 PassRecord = dict[str, Any]
 """How far a pass is: ``pass`` (counted from 1), ``done`` and ``n_rows``, ``seconds`` since it began."""
+
+
+def watched_pass(
+    source: RowSource, block_rows: int, number: int, watch: Callable[[PassRecord], None] | None
+) -> Generator[Block, None, None]:
+    """The blocks of one pass over a source; ``watch`` hears of each when it is done with."""
+    start = time.perf_counter()
+    with closing(source.blocks(block_rows)) as blocks:
+        for block in blocks:
+            yield block
+            if watch is not None:
+                done, seconds = block.start + block.n_rows, time.perf_counter() - start
+                watch({"pass": number, "done": done, "n_rows": source.n_rows, "seconds": seconds})
 
 
 @dataclass(frozen=True)
@@ -60,9 +73,14 @@ class HashCut:
 
 @dataclass(frozen=True, kw_only=True)
 class StreamedFolds:
-    """Rows of a source in parts; ``in_memory`` holds a sample of them, in random order, in the same parts."""
+    """Rows of a source in parts; ``in_memory`` holds a sample of them, in random order, in the same parts.
+
+    Rows of weight zero count for nothing.
+    """
 
     source: RowSource
+    n: int
+    """Number of rows of positive weight."""
     prepare: Callable[[Block], Rows]
     """Standardised rows with targets and weights, from a block."""
     cut: HashCut
@@ -74,17 +92,13 @@ class StreamedFolds:
     watch: Callable[[PassRecord], None] | None = None
     """Hears how far a pass is."""
     fitted: tuple[int, ...] | None = None
-    _passes: list[int] = field(default_factory=lambda: [0])
+    _passes: list[int] = field(default_factory=lambda: [1])
+    """Passes so far, that for the sample among them."""
 
     @property
     def validated(self) -> tuple[int, ...]:
         """The parts that are predicted from all the others."""
         return self.in_memory.validated
-
-    @property
-    def n(self) -> int:
-        """Number of rows in all."""
-        return self.source.n_rows
 
     @property
     def n_to_fit(self) -> int:
@@ -114,19 +128,15 @@ class StreamedFolds:
     def chunks(self) -> Iterator[tuple[int, Rows]]:
         """One pass over the source: of every block, the rows of each part."""
         self._passes[0] += 1
-        start = time.perf_counter()
-        with closing(self.source.blocks(self.block_rows)) as blocks:
+        with closing(watched_pass(self.source, self.block_rows, self._passes[0], self.watch)) as blocks:
             for block in blocks:
                 rows = self.prepare(block)
                 rows = replace(rows, X=rows.X.astype(self.dtype, copy=False))
                 parts = self.cut.parts_of(np.arange(block.start, block.start + block.n_rows))
                 for k in range(self.n_parts):
-                    some = np.flatnonzero(parts == k)
+                    some = np.flatnonzero((parts == k) & (rows.weights > 0))
                     if len(some):
                         yield k, rows.take(some)
-                if self.watch is not None:
-                    done, seconds = block.start + block.n_rows, time.perf_counter() - start
-                    self.watch({"pass": self._passes[0], "done": done, "n_rows": self.n, "seconds": seconds})
 
     def head(self, n_rows: int, most_validated: int | None = None) -> StreamedFolds | Folds:
         """About ``n_rows`` rows: all of them, or as many of the sample."""

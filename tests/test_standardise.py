@@ -1,10 +1,12 @@
 """Standardiser: zero mean, unit spread, and nothing that a constant, huge or sparse column can break."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy import sparse
 
-from bochner.standardise import Standardiser
+from bochner.standardise import ColumnSums, Standardiser
 
 EPS = float(np.finfo(float).eps)
 
@@ -90,3 +92,77 @@ def test_dtype_is_kept(rng, weights):
     assert standardiser(sparse.csr_array(X)).dtype == np.float32
     # Rows and centre are rounded to float32: two roundings and a division, of values below 4.
     np.testing.assert_allclose(standardiser(X), standardiser(X.astype(float)), rtol=0, atol=16 * np.finfo(np.float32).eps)
+
+
+# -- sums over blocks ----------------------------------------------------------------------------------------------------
+
+
+def sums_of(X, weights, cuts=(0, 1, 20, 50)):
+    sums = ColumnSums(X.shape[1])
+    for start, stop in pairwise(cuts):
+        sums.add(X[start:stop], weights[start:stop])
+    return sums
+
+
+@pytest.mark.parametrize("mean", [0.0, 1e3, 1e8])
+@pytest.mark.parametrize("cuts", [(0, 50), (0, 1, 20, 50), tuple(range(51))])
+def test_sums_over_blocks(mean, cuts, weights, rng):
+    X = rng.standard_normal((50, 3)) * [1, 10, 0.1] + mean
+    sums = sums_of(X, weights, cuts)
+    share = weights / weights.sum()
+    expected = share @ X
+    spread = np.sqrt(share @ (X - expected) ** 2)
+    assert sums.weight == pytest.approx(weights.sum(), rel=50 * EPS)
+    unit = np.abs(X).max(axis=0)
+    np.testing.assert_allclose(sums.mean / unit, expected / unit, rtol=0, atol=2 * 50 * EPS)
+    # Each block's mean is off by its rounding, a few eps of the largest value, which is up to 1e9 spreads here.
+    np.testing.assert_allclose(sums.spread / unit, spread / unit, rtol=0, atol=4 * 50 * EPS)
+    np.testing.assert_array_equal(sums.largest, unit)
+    assert sums.smallest == X.min()
+
+
+def test_sums_of_huge_columns_do_not_overflow(X, weights):
+    sums, whole = sums_of(X, weights), Standardiser.of(X, weights)
+    found = Standardiser.of_sums(sums)
+    np.testing.assert_allclose(found.spread, whole.spread, rtol=1e-10)
+    np.testing.assert_allclose(found.centre, whole.centre, rtol=0, atol=1e-12 * sums.largest.max())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("container", [sparse.csr_array, sparse.csr_matrix])
+def test_sums_of_sparse_blocks(container, dtype, weights, rng):
+    X = rng.uniform(0, 1, (50, 3)).astype(dtype)
+    X[X < 0.5] = 0
+    sums, whole = sums_of(container(X), weights), sums_of(X.astype(float), weights)
+    # The square is a difference of numbers of size one, and the spread is about a third.
+    np.testing.assert_allclose(sums.mean, whole.mean, rtol=100 * np.finfo(np.float64).eps)
+    np.testing.assert_allclose(sums.spread, whole.spread, rtol=1e-12)
+    assert sums.smallest == 0
+    found, expected = Standardiser.of_sums(sums, centred=False), Standardiser.of(container(X.astype(float)), weights)
+    np.testing.assert_array_equal(found.centre, 0)
+    np.testing.assert_allclose(found.spread, expected.spread, rtol=1e-12)
+
+
+@pytest.mark.parametrize("value", [0.0, 5.0, 0.1, -3e-200, 1e200])
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
+def test_constant_columns_in_blocks(value, convert, weights):
+    X = np.c_[np.full(50, value), np.arange(50.0)]
+    sums = sums_of(convert(X), weights)
+    found = Standardiser.of_sums(sums, centred=not sparse.issparse(convert(X)))
+    standardised = found(convert(X))
+    values = standardised.toarray() if sparse.issparse(standardised) else standardised
+    assert np.ptp(values[:, 0]) <= 1e-3  # rounding is not taken for a signal
+    if abs(value) < 1e6:
+        assert found.spread[0] == 1
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_rows_of_weight_zero_are_not_in_the_sums(container, rng):
+    X, weights = rng.standard_normal((50, 3)), np.ones(50)
+    weights[20:40] = 0
+    X[30] = -1e9
+    sums, others = sums_of(container(X), weights), sums_of(container(X[weights > 0]), np.ones(30), (0, 1, 20, 30))
+    np.testing.assert_allclose(sums.mean, others.mean, rtol=1e-12)
+    np.testing.assert_allclose(sums.spread, others.spread, rtol=1e-12)
+    assert sums.smallest == others.smallest
+    np.testing.assert_array_equal(sums.largest, others.largest)

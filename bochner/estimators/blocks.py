@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import wraps
@@ -13,12 +13,13 @@ from scipy import sparse
 
 from bochner.arrays import Array, is_foreign
 from bochner.estimators.folds import FOLDS, LARGE, is_fraction
+from bochner.estimators.validation import check_weights, refuse_masked
 from bochner.kernels import Kernel
-from bochner.memory import readable
+from bochner.memory import as_bytes, readable
 from bochner.rows import Block, RowSource, Sample, from_arrays
 from bochner.rows.source import Sampler
 from bochner.standardise import ColumnSums
-from bochner.streamed import HashCut
+from bochner.streamed import HashCut, PassRecord, watched_pass
 
 BLOCK_BYTES = 2**26
 """Size of the blocks that are read at a time, where memory allows."""
@@ -26,8 +27,9 @@ BLOCKS_AT_A_TIME = 12
 """Blocks' worth of memory that a pass takes: three are read ahead, and rows are standardised and shared out in copies."""
 COPIES = 4
 """How often a table in memory is there at a time while it is learned from."""
-SAMPLE_SHARE = 0.25
-"""The part of the memory that the sample may take, with its copies."""
+IN_BLOCKS = "these rows come in blocks (or are more than max_memory has room for)"
+SAMPLE_SHARE = BLOCK_SHARE = 0.25
+"""The parts of the memory that the sample may take, with its copies, and the blocks of a pass."""
 
 
 @dataclass(frozen=True)
@@ -38,22 +40,28 @@ class FirstPass:
     sample: Sample
     weight_unit: float
     """Mean of the positive weights."""
+    n_used: int
+    """Rows of positive weight."""
 
 
-def is_source(X: Any) -> bool:
-    """Whether rows come in blocks, or lie in a file."""
+def on_disk(X: Any) -> bool:
+    """Whether rows come in blocks, or lie in a file that is mapped to memory."""
     return isinstance(X, RowSource | np.memmap)
 
 
-def too_large(X: Any, limit: float) -> bool:
-    """Whether a dense array and the copies that a fit makes of it would take more than ``limit`` bytes."""
-    return isinstance(X, np.ndarray) and not is_foreign(X) and COPIES * X.nbytes > limit
+def learned_in_blocks(X: Any, max_memory: Any) -> bool:
+    """Whether rows are a source, or a dense array that would take more than ``max_memory`` with the copies of a fit."""
+    if isinstance(X, RowSource):
+        return True
+    return isinstance(X, np.ndarray) and not is_foreign(X) and COPIES * X.nbytes > as_bytes(max_memory)
 
 
-def as_source(X: Any, y: Any, sample_weight: Any) -> RowSource:
-    """Rows with targets and weights as a source, with errors where they are given twice or not at all."""
+def as_source(X: Any, y: Any = None, sample_weight: Any = None) -> RowSource:
+    """Rows with targets and weights as a source, with errors where they are given twice."""
     if not isinstance(X, RowSource):
-        return from_arrays(X, y, sample_weight)
+        for name, values in (("X", X), ("y", y), ("sample_weight", sample_weight)):
+            refuse_masked(name, values)
+        return from_arrays(X, y, None if sample_weight is None else check_weights(sample_weight, X))
     for name, value, word in (("y", y, "target"), ("sample_weight", sample_weight, "weight")):
         if value is not None:
             raise ValueError(f"Rows in blocks come with their own {word}s: leave {name} out, and open them with {word}=.")
@@ -86,20 +94,30 @@ def weights_of(block: Block) -> Array:
     return np.ones(block.n_rows) if block.weight is None else block.weight
 
 
+def refuse_no_targets(block: Block) -> None:
+    """An error where a block comes without targets."""
+    if block.y is None:
+        raise ValueError("These rows come without targets: open them with target=, or give y beside an array.")
+
+
 def first_pass(
     source: RowSource,
+    sampler: Sampler,
     *,
-    n_sample: int,
-    seed: int,
     block_rows: int,
     kernel: Kernel,
     see: Callable[[Block], None],
+    watch: Callable[[PassRecord], None] | None = None,
 ) -> FirstPass:
-    """Sums of the columns, a sample, and whatever ``see`` takes of every block; rows must be in the kernel's domain."""
-    columns, sampler = ColumnSums(source.n_columns), Sampler(n_sample, seed)
+    """Sums of the columns, a sample, and whatever ``see`` takes of every block; rows must be in the kernel's domain.
+
+    Rows of weight zero are not in the sample. ``watch`` hears how far the pass is.
+    """
+    columns = ColumnSums(source.n_columns)
     weight, n_used = 0.0, 0
-    with closing(source.blocks(block_rows)) as blocks:
+    with closing(watched_pass(source, block_rows, 1, watch)) as blocks:
         for block in blocks:
+            refuse_no_targets(block)
             try:
                 kernel.check_rows(block.X, names=source.names)
             except ValueError as error:
@@ -107,22 +125,22 @@ def first_pass(
             weights = weights_of(block)
             weight, n_used = weight + float(weights.sum()), n_used + int(np.count_nonzero(weights))
             columns.add(block.X, weights)
-            sampler.add(block)
+            sampler.add(block, among=weights > 0)
             see(block)
     if weight == 0:
-        raise ValueError("The weights of all rows are zero: give at least two rows a positive weight.")
-    return FirstPass(columns, sampler.sample(), weight / n_used)
+        raise ValueError("There are no rows of positive weight to learn from: give at least two rows a positive weight.")
+    return FirstPass(columns, sampler.sample(), weight / n_used, n_used)
 
 
 def hash_cut(criterion: str, validation: Any, n_rows: int, seed: int) -> HashCut:
     """The parts that ``criterion`` and ``validation`` ask for, by hashes of row numbers."""
     if criterion == "loo":
-        raise ValueError("criterion='loo' needs all features in memory, and these rows come in blocks: use 'holdout'.")
+        raise ValueError(f"criterion='loo' needs all features in memory, and {IN_BLOCKS}: use 'holdout' or 'kfold'.")
     whole = isinstance(validation, int | np.integer) and not isinstance(validation, bool)
     if not (validation is None or (whole and validation >= 2) or is_fraction(validation)):
         raise ValueError(
-            "validation must be a number of folds (2 or more) or a fraction (between 0 and 1) for rows in blocks, whose "
-            f"parts are told by the hash of their number, got {type(validation).__name__} {validation!r:.60}."
+            "validation must be a number of folds (2 or more) or a fraction (between 0 and 1), got "
+            f"{type(validation).__name__} {validation!r:.60}: {IN_BLOCKS}, in parts by the hash of their number."
         )
     if criterion == "auto":
         criterion = "kfold" if whole or (validation is None and n_rows < LARGE) else "holdout"
@@ -141,15 +159,24 @@ def sample_size(source: RowSource, wanted: int, limit: float) -> int:
     if room < min(wanted, 100):
         needed = 100 * COPIES * 8 * source.n_columns / SAMPLE_SHARE
         raise ValueError(
-            f"max_memory is {readable(limit)}, and learning from rows of {source.n_columns} columns needs at least "
-            f"{readable(needed)}: raise max_memory."
+            f"Of max_memory, {readable(max(limit, 0.0))} are left beside the features, and learning from rows of "
+            f"{source.n_columns} columns needs at least {readable(needed)}: raise max_memory, or use fewer features."
         )
     return min(wanted, room)
 
 
 def block_size(source: RowSource, limit: float) -> int:
     """How many rows to read at a time."""
-    return source.rows_of(min(BLOCK_BYTES, 0.25 * limit / BLOCKS_AT_A_TIME))
+    return source.rows_of(min(BLOCK_BYTES, max(limit, 0.0) * BLOCK_SHARE / BLOCKS_AT_A_TIME))
+
+
+def new_blocks(estimator: Any, source: RowSource) -> Generator[Block, None, None]:
+    """One pass over rows for a fitted estimator, within its ``max_memory`` if it has one."""
+    if hasattr(estimator, "n_features_in_"):
+        check_columns(estimator, source, reset=False)
+    n_rows = block_size(source, as_bytes(getattr(estimator, "max_memory", None)))
+    with closing(source.blocks(n_rows)) as blocks:
+        yield from blocks
 
 
 def block_by_block(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -157,29 +184,29 @@ def block_by_block(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def each(self: Any, X: Any, *args: Any, **options: Any) -> Any:
-        if not is_source(X):
+        if not on_disk(X):
             return method(self, X, *args, **options)
-        source = as_source(X, None, None)
-        if hasattr(self, "n_features_in_"):
-            check_columns(self, source, reset=False)
-        with closing(source.blocks(source.rows_of(BLOCK_BYTES))) as blocks:
-            results = [method(self, block, *args, **options) for block in blocks]
-        if isinstance(results[0], tuple):
-            return tuple(_stack(parts) for parts in zip(*results, strict=True))
-        return _stack(results)
+        with closing(new_blocks(self, as_source(X))) as blocks:
+            return _stack([method(self, block, *args, **options) for block in blocks])
 
     return each
 
 
-def _stack(parts: Sequence[Array]) -> Array:
-    """Several results as one."""
+def compared(estimator: Any, source: RowSource) -> tuple[Array, Array, Array]:
+    """The targets of all rows, what an estimator predicts, and the weights, in one pass."""
+    found = []
+    with closing(new_blocks(estimator, source)) as blocks:
+        for block in blocks:
+            refuse_no_targets(block)
+            found.append((block.y, estimator.predict(block), weights_of(block)))
+    y, predictions, weights = _stack(found)
+    return y, predictions, weights
+
+
+def _stack(parts: Sequence[Any]) -> Any:
+    """Several results as one: arrays, sparse matrices, or tuples of them."""
+    if not parts:
+        raise ValueError("There are no rows: at least one is needed.")
+    if isinstance(parts[0], tuple):
+        return tuple(_stack(some) for some in zip(*parts, strict=True))
     return sparse.vstack(parts, format="csr") if sparse.issparse(parts[0]) else np.concatenate(parts)
-
-
-def targets_of(source: RowSource) -> tuple[Array, Array | None]:
-    """The targets and the weights of all rows, in one pass."""
-    with closing(source.blocks(source.rows_of(BLOCK_BYTES))) as blocks:
-        pairs = [(block.y, block.weight) for block in blocks]
-    if pairs[0][0] is None:
-        raise ValueError("The source has no targets to compare with: open it with target=.")
-    return np.concatenate([y for y, _ in pairs]), None if pairs[0][1] is None else np.concatenate([w for _, w in pairs])

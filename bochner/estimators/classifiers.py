@@ -16,14 +16,13 @@ from bochner.arrays import Array
 from bochner.calibration import SoftmaxCalibration
 from bochner.criteria import Criterion
 from bochner.descent import Level
-from bochner.estimators.blocks import FirstPass, as_source, is_source, too_large
+from bochner.estimators.blocks import IN_BLOCKS, FirstPass, as_source, learned_in_blocks
 from bochner.estimators.labels import ClassSums, ScoreClassifier, check_labels
 from bochner.estimators.machine import KernelMachine
-from bochner.estimators.validation import all_or_nothing, check_option, check_weights
+from bochner.estimators.validation import all_or_nothing, check_option
 from bochner.held_out_loss import HeldOutLoss
 from bochner.kernels import Kernel
 from bochner.losses import LOSSES
-from bochner.memory import as_bytes
 from bochner.single_kernel import LearnedKernel
 from bochner.standardise import Standardiser
 
@@ -127,31 +126,29 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
 
         X may be rows in blocks, with their labels and weights: see :func:`bochner.open_rows`.
         """
-        if is_source(X) or too_large(X, as_bytes(self.max_memory)):
-            if self.loss != "squared":
-                raise ValueError(f"Rows in blocks are learned from with loss='squared', and loss is {self.loss!r}.")
-            return self._finish(self._learn_source(as_source(X, y, sample_weight)))
+        if learned_in_blocks(X, self.max_memory):
+            return self._finish(self._learn_blocks(X, y, None, sample_weight))
         X, weights = self._check_fit_rows(X, sample_weight)
         self.classes_, labels = np.unique(check_labels(self, X, y), return_inverse=True)
         return self._finish(self._fit_labels(X, y, labels, weights))
 
     @available_if(_has_normal_equations)
     @all_or_nothing
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add rows to a fitted model: the kernel, its features, the penalty and the calibration stay.
 
         The first call is a fit; ``classes`` names the labels to come, where that call does not have them all. Needs
-        ``keep_moments`` and the squared loss.
+        ``keep_moments`` and the squared loss. X may be rows in blocks, as in ``fit``.
         """
-        if not hasattr(self, "feature_map_"):
-            X, weights = self._check_fit_rows(X, sample_weight)
-            labels = check_labels(self, X, y)
-            self.classes_ = np.unique(labels if classes is None else classes)
-            return self._finish(self._fit_labels(X, y, self._numbers_of(labels), weights))
-        X = self._check_new_rows(X)
-        weights = check_weights(sample_weight, X)
-        self._grow(X, self._targets_of(X, y), weights * self._weights_of(X, y))
-        return self
+        if hasattr(self, "feature_map_"):
+            self._grow(X, y, sample_weight)
+            return self
+        if learned_in_blocks(X, self.max_memory):
+            return self._finish(self._learn_blocks(X, y, classes, sample_weight))
+        X, weights = self._check_fit_rows(X, sample_weight)
+        labels = check_labels(self, X, y)
+        self.classes_ = np.unique(labels if classes is None else classes)
+        return self._finish(self._fit_labels(X, y, self._numbers_of(labels), weights))
 
     # -- fitting ------------------------------------------------------------------------------------------------------
 
@@ -159,6 +156,15 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
         """Learn from rows (n, m), numbers of their classes (n,) and weights (n,)."""
         self._class_weights = self._weights_of_classes(np.bincount(labels[weights > 0], minlength=len(self.classes_)))
         return self._learn(X, y, self._indicators(labels), weights * self._class_weights[labels])
+
+    def _learn_blocks(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> LearnedKernel:
+        """Learn from rows in blocks; ``classes`` are all labels, where they are known."""
+        if self.loss != "squared":
+            raise ValueError(f"loss={self.loss!r} needs all rows in memory, and {IN_BLOCKS}: use loss='squared'.")
+        source = as_source(X, y, sample_weight)
+        if classes is None and y is not None:
+            classes = check_labels(self, X, y)
+        return self._learn_source(source, ClassSums(self, classes))
 
     def _finish(self, learned: LearnedKernel) -> Self:
         """Probabilities from held-out decisions, and warnings: the last thing that a fit does."""
@@ -180,11 +186,9 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
                 stacklevel=5,
             )
 
-    def _new_sums(self) -> ClassSums:
-        return ClassSums(self)
-
     def _prepare_targets(self, sums: ClassSums) -> None:
         self.classes_ = sums.classes
+        self._numbers_of(sums.labels)  # which refuses those that are not among the classes
         self._class_weights = self._weights_of_classes(sums.counts)
         targets = self._indicators(np.arange(len(self.classes_)))
         self._target_standardiser = self._standardise_targets(targets, sums.weights * self._class_weights)

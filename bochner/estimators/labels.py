@@ -14,9 +14,9 @@ from sklearn.utils.validation import _check_y, check_consistent_length
 
 from bochner.arrays import Array
 from bochner.calibration import SoftmaxCalibration
-from bochner.estimators.blocks import as_source, block_by_block, is_source, targets_of, weights_of
+from bochner.estimators.blocks import as_source, block_by_block, compared, weights_of
 from bochner.estimators.validation import refuse_missing_targets
-from bochner.rows import Block
+from bochner.rows import Block, RowSource
 
 
 def check_labels(estimator: Any, X: Array, y: Any) -> Array:
@@ -31,10 +31,14 @@ def check_labels(estimator: Any, X: Array, y: Any) -> Array:
 
 
 class ClassSums:
-    """What a first pass over rows in blocks takes down of their labels: how often each is there, and with what weight."""
+    """What a first pass over rows in blocks takes down of their labels: how often each is there, and with what weight.
 
-    def __init__(self, estimator: Any) -> None:
+    ``classes`` are the labels to expect, in any order and more than once, or None.
+    """
+
+    def __init__(self, estimator: Any, classes: Any = None) -> None:
         self.estimator = estimator
+        self._expected = None if classes is None else np.unique(classes)
         self._seen: dict[Any, Array] = {}
 
     def see(self, block: Block) -> None:
@@ -46,19 +50,29 @@ class ClassSums:
             self._seen[label] = self._seen.get(label, np.zeros(2)) + each
 
     @property
+    def labels(self) -> Array:
+        """The labels that were seen, sorted; whole numbers, which blocks have as float64, are whole again."""
+        labels = np.unique(np.array(list(self._seen)))
+        whole = labels.dtype.kind == "f" and np.all(labels == np.rint(labels)) and np.all(np.abs(labels) < 2.0**53)
+        return labels.astype(np.int64) if whole else labels
+
+    @property
     def classes(self) -> Array:
-        """The labels, sorted: (k,)."""
-        return np.unique(np.array(list(self._seen)))
+        """The labels to expect, or those that were seen, sorted: (k,)."""
+        return self.labels if self._expected is None else self._expected
 
     @property
     def counts(self) -> Array:
-        """Rows of positive weight of each: (k,)."""
-        return np.array([self._seen[label][0] for label in self.classes.tolist()])
+        """Rows of positive weight of each class: (k,)."""
+        return self._sums(0)
 
     @property
     def weights(self) -> Array:
-        """The weight of all rows of each: (k,)."""
-        return np.array([self._seen[label][1] for label in self.classes.tolist()])
+        """The weight of all rows of each class: (k,)."""
+        return self._sums(1)
+
+    def _sums(self, which: int) -> Array:
+        return np.array([self._seen[label][which] if label in self._seen else 0.0 for label in self.classes.tolist()])
 
 
 class ScoreClassifier(ClassifierMixin):
@@ -101,9 +115,9 @@ class ScoreClassifier(ClassifierMixin):
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The share of rows whose class is told rightly, as in scikit-learn; X may be rows in blocks."""
-        if is_source(X):
-            X = as_source(X, y, sample_weight)
-            y, sample_weight = targets_of(X)
+        if isinstance(X, RowSource):
+            y, predictions, sample_weight = compared(self, as_source(X, y, sample_weight))
+            return float(accuracy_score(y, predictions, sample_weight=sample_weight))
         return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
 
     # -- labels and weights ----------------------------------------------------------------------------------------

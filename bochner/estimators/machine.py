@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -18,16 +18,20 @@ from bochner.descent import Level
 from bochner.engines import moments, predict
 from bochner.estimators.blocks import (
     FirstPass,
+    as_source,
     block_size,
     check_columns,
     first_pass,
     hash_cut,
+    learned_in_blocks,
+    new_blocks,
+    refuse_no_targets,
     sample_size,
     weights_of,
 )
 from bochner.estimators.folds import FOLDS
 from bochner.estimators.learner import KernelLearner
-from bochner.estimators.validation import as_generator, check_flags, check_option
+from bochner.estimators.validation import as_generator, check_flags, check_option, check_weights
 from bochner.features import FeatureChoices
 from bochner.folds import FoldedRows, Rows
 from bochner.kernels import Kernel
@@ -35,6 +39,7 @@ from bochner.leave_one_out import LeaveOneOutError
 from bochner.memory import as_bytes, machine_bytes, readable
 from bochner.progress import PassLine
 from bochner.rows import Block, RowSource
+from bochner.rows.source import Sampler
 from bochner.single_kernel import LOWEST_IN_FLOAT32, LearnedKernel, default_levels, learn_kernel
 from bochner.solvers.normal_equations import CentredMoments
 from bochner.standardise import Standardiser
@@ -77,48 +82,59 @@ class KernelMachine(KernelLearner):
         folds = self._folds(rows, rng, X, y, weights > 0)
         return self._learn_folds(folds, rows, rng, before)
 
-    def _learn_source(self, source: RowSource) -> LearnedKernel:
-        """The same from rows in blocks: kernels are tried on a sample, and the regression is fitted to all rows."""
+    def _learn_source(self, source: RowSource, sums: Any) -> LearnedKernel:
+        """The same from rows in blocks: kernels are tried on a sample, and the regression is fitted to all rows.
+
+        ``sums`` takes down their targets in a first pass, with ``see(block)``.
+        """
         self._check_choices()
-        limit = as_bytes(self.max_memory)
         rng = as_generator(self.random_state)
         before = self._earlier_kernel()
         check_columns(self, source, reset=True)
+        with closing(PassLine()) as line:
+            folds = self._sampled(source, sums, rng, line if self.verbose else None)
+            return self._learn_folds(folds, Rows.stack(list(folds.in_memory.parts)), rng, before)
+
+    def _sampled(self, source: RowSource, sums: Any, rng: np.random.Generator, watch: Any) -> FoldedRows:
+        """Rows in blocks in their parts, after a first pass over them; in memory where all of them are in the sample."""
         n_rows, seed = source.n_rows, int(rng.integers(2**62))
-        cut = hash_cut(self.criterion, self.validation, n_rows, seed)
-        smaller = [level.n_rows for level in self._levels(n_rows, source.n_columns) if level.n_rows < n_rows]
-        read, sums = block_size(source, limit), self._new_sums()
+        n_parts = hash_cut(self.criterion, self.validation, n_rows, seed).n_parts
+        levels = self._levels(n_rows, source.n_columns)
+        size = levels[-1].n_features, n_rows, n_parts
+        self._check_memory(*size)  # before a pass that may take long
+        limit = as_bytes(self.max_memory)
+        limit = min(limit, 2 * (limit - self._matrix_bytes(*size)))  # of which rows and their sample have half
+        wanted = max([level.n_rows for level in levels if level.n_rows < n_rows], default=0)
+        read = block_size(source, limit)
         first = first_pass(
             source,
-            n_sample=sample_size(source, max([*smaller, FEWEST_SAMPLED]), limit),
-            seed=seed + 1,
+            Sampler(sample_size(source, max(wanted, FEWEST_SAMPLED), limit), seed + 1),
             block_rows=read,
             kernel=self._strictest(),
             see=sums.see,
+            watch=watch,
         )
         self._prepare_source(first, sums)
-        rows = self._prepared(Block(0, first.sample.X, first.sample.y, first.sample.weight))
-        order = rng.permutation(rows.n)
-        folds: FoldedRows = cut.folds(first.sample.numbers[order], rows.take(order))
-        with closing(PassLine()) as line:
-            if folds.n < n_rows:
-                folds = StreamedFolds(
-                    source=source,
-                    prepare=self._prepared,
-                    cut=cut,
-                    in_memory=folds.in_memory,
-                    block_rows=read,
-                    smallest_value=first.columns.smallest,
-                    watch=line if self.verbose else None,
-                )
-            return self._learn_folds(folds, rows, rng, before)
-
-    def _new_sums(self) -> Any:
-        """What takes down the targets in a first pass over rows in blocks, with ``see(block)``."""
-        raise NotImplementedError
+        shuffle = np.random.default_rng(seed + 2)  # of its own: frequencies are the same for a sample of any size
+        order = shuffle.permutation(len(first.sample.numbers))
+        rows = self._prepared(Block(0, first.sample.X, first.sample.y, first.sample.weight).take(order))
+        cut = hash_cut(self.criterion, self.validation, first.n_used, seed)
+        folds = cut.folds(first.sample.numbers[order], rows)
+        if folds.n == first.n_used:
+            return folds
+        return StreamedFolds(
+            source=source,
+            n=first.n_used,
+            prepare=self._prepared,
+            cut=cut,
+            in_memory=folds,
+            block_rows=read,
+            smallest_value=first.columns.smallest,
+            watch=watch,
+        )
 
     def _prepare_targets(self, sums: Any) -> None:
-        """Take over what it took down."""
+        """Take over what a first pass took down of the targets."""
         raise NotImplementedError
 
     def _prepare_source(self, first: FirstPass, sums: Any) -> None:
@@ -141,6 +157,9 @@ class KernelMachine(KernelLearner):
     def _learn_folds(self, folds: FoldedRows, rows: Rows, rng: np.random.Generator, before: Kernel | None) -> LearnedKernel:
         """Learn from rows in parts; ``rows`` are those in memory."""
         plan = self._plan(folds.n, folds.n_columns, before)
+        if folds.in_memory.n < folds.n and self.schedule != "full":  # kernels are tried on the sample alone
+            sampled = tuple(replace(level, n_rows=min(level.n_rows, folds.in_memory.n)) for level in plan.levels)
+            plan = replace(plan, levels=sampled)
         self._check_memory(plan.levels[-1].n_features, folds.n, folds.n_parts)
         with self._watching(plan) as callback:
             learned = learn_kernel(
@@ -161,8 +180,7 @@ class KernelMachine(KernelLearner):
 
     def _check_memory(self, n_features: int, n_rows: int, n_parts: int) -> None:
         """Refuse more features than there is room for matrices of all pairs of, before anything is learned."""
-        kept = 8.0 * n_features**2 if self.keep_moments else 0.0
-        needed = kept + 8.0 * (MATRICES + n_parts) * min(n_features, n_rows) ** 2
+        kept, needed = self._kept_bytes(n_features), self._matrix_bytes(n_features, n_rows, n_parts)
         there = machine_bytes() if self.max_memory is None else as_bytes(self.max_memory)
         if needed > there:
             advice = (
@@ -173,6 +191,14 @@ class KernelMachine(KernelLearner):
                 f"n_features={n_features} needs about {readable(needed)} for matrices of all pairs of features, and {what} "
                 f"{readable(there)}: {advice}."
             )
+
+    def _matrix_bytes(self, n_features: int, n_rows: int, n_parts: int) -> float:
+        """What matrices of all pairs of features take, and of rows where these are fewer."""
+        return self._kept_bytes(n_features) + 8.0 * (MATRICES + n_parts) * min(n_features, n_rows) ** 2
+
+    def _kept_bytes(self, n_features: int) -> float:
+        """What ``moments_`` takes."""
+        return 8.0 * n_features**2 if self.keep_moments else 0.0
 
     def _criterion(self) -> Callable[[Any], Criterion]:
         """What makes the held-out error from folds."""
@@ -202,14 +228,26 @@ class KernelMachine(KernelLearner):
         self.coef_ = coef * self._target_standardiser.spread
         self.intercept_ = self._target_standardiser.undo(intercept)
 
-    def _grow(self, X: Array, targets: Array, weights: Array) -> None:
+    def _grow(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Add rows to the normal equations of a fitted model and solve them again; kernel and penalty stay."""
         if self.moments_ is None:
             raise ValueError("partial_fit needs the sums over earlier rows: fit with keep_moments=True.")
-        rows = self._exact_enough(self._standardised(X))
-        new = moments(self.feature_map_, rows, self._target_standardiser(targets), weights / self._weight_unit)
-        self.moments_ = self.moments_ + new
+        with closing(self._further_rows(X, y, sample_weight)) as further:
+            for rows in further:
+                new = moments(self.feature_map_, self._exact_enough(rows.X), rows.targets, rows.weights)
+                self.moments_ = self.moments_ + new
         self._keep_coefficients(*CentredMoments(self.moments_).coefficients(self.alpha_))
+
+    def _further_rows(self, X: Any, y: Any, sample_weight: Any) -> Generator[Rows, None, None]:
+        """Checked and standardised rows like those of the fit, in one piece or in blocks."""
+        if not learned_in_blocks(X, self.max_memory):
+            X = self._check_new_rows(X)
+            yield self._prepared(Block(0, X, y, check_weights(sample_weight, X)))
+            return
+        with closing(new_blocks(self, as_source(X, y, sample_weight))) as blocks:
+            for block in blocks:
+                refuse_no_targets(block)
+                yield self._prepared(replace(block, X=self._check_new_rows(block)))
 
     def _exact_enough(self, rows: Array) -> Array:
         """Rows in float64 where the fitted penalty is one that sums of float32 products cannot carry."""

@@ -11,12 +11,11 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import _check_y, check_consistent_length
 
 from bochner.arrays import Array
-from bochner.estimators.blocks import as_source, block_by_block, is_source, targets_of, too_large, weights_of
+from bochner.estimators.blocks import as_source, block_by_block, compared, learned_in_blocks, weights_of
 from bochner.estimators.machine import KernelMachine
-from bochner.estimators.validation import all_or_nothing, check_weights, refuse_missing_targets, refuse_text_targets
+from bochner.estimators.validation import all_or_nothing, refuse_missing_targets, refuse_text_targets
 from bochner.kernels import Kernel
-from bochner.memory import as_bytes
-from bochner.rows import Block
+from bochner.rows import Block, RowSource
 from bochner.standardise import ColumnSums, Standardiser
 from bochner.uncertainty import relative_variances
 
@@ -219,8 +218,8 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
 
         X may be rows in blocks, with their targets and weights: see :func:`bochner.open_rows`.
         """
-        if is_source(X) or too_large(X, as_bytes(self.max_memory)):
-            learned = self._learn_source(as_source(X, y, sample_weight))
+        if learned_in_blocks(X, self.max_memory):
+            learned = self._learn_source(as_source(X, y, sample_weight), TargetSums(self))
         else:
             X, weights = self._check_fit_rows(X, sample_weight)
             targets, self._one_target = check_targets(self, X, y)
@@ -233,16 +232,14 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         return self
 
     @all_or_nothing
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Add rows to a fitted model: the kernel, its features and the penalty stay, the normal equations grow.
 
-        The first call is a fit. Needs ``keep_moments``.
+        The first call is a fit. Needs ``keep_moments``. X may be rows in blocks, as in ``fit``.
         """
         if not hasattr(self, "feature_map_"):
             return self.fit(X, y, sample_weight)
-        X = self._check_new_rows(X)
-        weights = check_weights(sample_weight, X)
-        self._grow(X, self._targets_of(X, y), weights)
+        self._grow(X, y, sample_weight)
         return self
 
     @block_by_block
@@ -274,16 +271,13 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The share of the variance of y that is predicted (R squared), as in scikit-learn; X may be rows in blocks."""
-        if is_source(X):
-            X = as_source(X, y, sample_weight)
-            y, sample_weight = targets_of(X)
+        if isinstance(X, RowSource):
+            y, predictions, sample_weight = compared(self, as_source(X, y, sample_weight))
+            return float(r2_score(y, predictions, sample_weight=sample_weight))
         return float(r2_score(y, self.predict(X), sample_weight=sample_weight))
 
     def _targets_of(self, X: Array, y: Any) -> Array:
         return targets_like_fit(self, X, y)
-
-    def _new_sums(self) -> TargetSums:
-        return TargetSums(self)
 
     def _prepare_targets(self, sums: TargetSums) -> None:
         self._one_target = sums.one_target

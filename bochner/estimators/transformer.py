@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any, Self
 
 import numpy as np
@@ -11,12 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Array, fetch64
 from bochner.engines import forward
-from bochner.estimators.blocks import as_source, block_by_block, check_columns, is_source
-from bochner.estimators.validation import as_generator, check_rows
+from bochner.estimators.blocks import as_source, block_by_block, check_columns, on_disk
+from bochner.estimators.validation import all_or_nothing, as_generator, check_rows
 from bochner.features import FeatureChoices, build_map
 from bochner.kernels import Kernel, get_kernel
 from bochner.kernels.bandwidth import median_scale
-from bochner.rows import Block
+from bochner.rows import Block, RowSource
 
 SAMPLE_ROWS = 128
 """Rows looked at by scale="median"."""
@@ -91,17 +91,21 @@ class FourierFeatures(TransformerMixin, BaseEstimator):
         self.order = order
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Draw the frequencies for rows like X (n, m), and set the scale where the data decide it."""
+        """Draw the frequencies for rows like X (n, m), and set the scale where the data decide it.
+
+        X may be rows in blocks: see :func:`bochner.open_rows`.
+        """
         kernel = get_kernel(self.kernel)
         choices = FeatureChoices(n_features=self.n_features, sampling=self.sampling, form=self.form, order=self.order)
         scale = self._scale_asked(kernel)
         if scale is not None and not isinstance(scale, str):
             kernel = kernel.replace(scale=scale)
-        if is_source(X):
-            source = as_source(X, None, None)
+        if on_disk(X):
+            source = as_source(X)
             check_columns(self, source, reset=True)
-            X = Block(0, source.sample(SAMPLE_ROWS).X)
+            X = _looked_at(source, scale)
         X = check_rows(self, X, kernel=kernel, reset=True)
         rng = as_generator(self.random_state)
         if isinstance(scale, str):
@@ -149,6 +153,14 @@ class FourierFeatures(TransformerMixin, BaseEstimator):
         with suppress(ValueError):  # an unknown kernel: fit will say so
             tags.input_tags.positive_only = get_kernel(self.kernel).lower > -np.inf
         return tags
+
+
+def _looked_at(source: RowSource, scale: Any) -> Block:
+    """The rows in blocks that a fit looks at: a sample where they decide the scale, else the first of them."""
+    if isinstance(scale, str):
+        return Block(0, source.sample(SAMPLE_ROWS).X)
+    with closing(source.blocks(SAMPLE_ROWS)) as blocks:
+        return next(blocks)
 
 
 def _sample(X: Array, rng: np.random.Generator) -> Array:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_sample_weight, _get_feature_names, v
 
 from bochner.arrays import Array, fetch, is_foreign, namespace
 from bochner.kernels import Kernel
-from bochner.rows import Block
+from bochner.rows import Block, RowSource
 
 TEXT_KINDS = "OUST"
 """Kinds of NumPy dtypes that may hold text: objects, and strings of every sort."""
@@ -28,6 +28,10 @@ def check_rows(estimator: Any, X: Any, *, kernel: Kernel, reset: bool) -> Array:
     if isinstance(X, Block):  # of a source whose columns were compared
         kernel.check_rows(X.X, names=getattr(estimator, "feature_names_in_", None))
         return X.X
+    if isinstance(X, RowSource):
+        raise ValueError(
+            f"{type(estimator).__name__} takes no rows in blocks: give it arrays, such as those of source.sample(20_000)."
+        )
     refuse_masked("X", X)
     if is_foreign(X):
         X = _check_foreign(estimator, X, reset=reset)

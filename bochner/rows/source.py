@@ -193,10 +193,10 @@ class Sampler:
         self._kept: list[tuple[Array, Block]] = []
         self._limit = np.uint64(2**64 - 1)
 
-    def add(self, block: Block) -> None:
-        """One more block."""
+    def add(self, block: Block, among: Array | bool = True) -> None:
+        """One more block; rows are chosen where the mask ``among`` (k,) says so."""
         hashes = row_hash(block.start, block.start + block.n_rows, self.seed)
-        chosen = np.flatnonzero(hashes <= self._limit)
+        chosen = np.flatnonzero((hashes <= self._limit) & among)
         self._kept.append((chosen + block.start, block.take(chosen)))
         if sum(len(numbers) for numbers, _ in self._kept) > 2 * self.n:
             self._kept = [_smallest(self._kept, self.n, self.seed)]
@@ -204,7 +204,7 @@ class Sampler:
 
     def sample(self) -> Sample:
         """The rows that were chosen, in their order."""
-        if not self._kept:
+        if not any(len(numbers) for numbers, _ in self._kept):
             raise ValueError("There are no rows to take a sample of.")
         numbers, rows = _smallest(self._kept, self.n, self.seed)
         return Sample(numbers, rows.X, rows.y, rows.weight)

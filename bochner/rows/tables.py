@@ -20,7 +20,7 @@ from bochner.rows.source import Block, Layout, Part, RowSource
 
 BATCH_BYTES = 2**22
 """Size of a batch in float64, at most: columns are turned into rows while they are in a core's cache."""
-BUFFER_BYTES = 2**18
+BUFFER_BYTES = 2**16
 """What is read of a column of a Parquet file at a time."""
 CSV_BYTES = 2**20
 """What is read of a CSV file at a time; a line must fit."""

@@ -13,7 +13,7 @@ from bochner import KernelClassifier, KernelRegressor
 from bochner.descent import Level, family_name
 from bochner.exact import KernelRidgeGD
 from bochner.kernels import Cauchy, Gaussian, get_kernel
-from bochner.progress import WIDTH, DescentLine
+from bochner.progress import WIDTH, DescentLine, PassLine
 from tests.estimators.learners import each_learner, fixed, output, regressor, small, table, targets
 
 
@@ -340,3 +340,46 @@ def test_a_line_without_records_is_empty():
     for stream in (io.StringIO(), Terminal()):
         DescentLine((Level(8, 5, 1),), stream=stream).close()
         assert stream.getvalue() == ""
+
+
+# -- passes over rows in blocks --------------------------------------------------------------------------------------------
+
+
+def pass_record(number, done, seconds):
+    return {"pass": number, "done": done, "n_rows": 4_000_000, "seconds": seconds}
+
+
+def test_the_line_of_a_pass():
+    stream = io.StringIO()
+    line = PassLine(stream)
+    for number in (1, 2):
+        for done in (1_000_000, 2_000_000, 4_000_000):
+            line(pass_record(number, done, done / 1e6))
+    line.close()
+    assert stream.getvalue().splitlines() == [
+        f"[{'#' * WIDTH}]    4.0 s  pass {number}: 4,000,000 of 4,000,000 rows, 1,000,000 rows/s, 0 s left"
+        for number in (1, 2)
+    ]
+
+
+def test_the_line_of_a_pass_on_a_terminal():
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    stream = Terminal()
+    line = PassLine(stream)
+    line(pass_record(2, 1_000_000, 0.5))
+    line.close()
+    half = "#" * (WIDTH // 4) + "." * (WIDTH - WIDTH // 4)
+    assert (
+        stream.getvalue() == f"\r[{half}]    0.5 s  pass 2: 1,000,000 of 4,000,000 rows, 2,000,000 rows/s, 2 s left\x1b[K\n"
+    )
+
+
+def test_a_pass_that_takes_no_time():
+    stream = io.StringIO()
+    line = PassLine(stream)
+    line(pass_record(1, 10, 0.0))
+    line.close()
+    assert "10 of 4,000,000 rows" in stream.getvalue()
