@@ -34,6 +34,8 @@ PATIENCE = 3
 """Penalties for which the held-out error may fail to fall before smaller ones are left out."""
 HOPELESS = 1.1
 """A refit whose first error is this many times the least one so far is not tried with other penalties."""
+NOT_WORTH = 0.01
+"""Kernels that lower the held-out error by less than this part of it are left out."""
 ROUGH = 1e-3
 """Duality gap, as a part of the objective, that is enough to compare errors on held-out rows."""
 
@@ -190,11 +192,10 @@ def n_paths(choices: WeightChoices) -> int:
 
 
 def _choose(trials: list[Trial], *, one_standard_error: bool) -> Trial:
-    """The trial of least error, or the one of fewest kernels whose error is within a standard error of that."""
+    """The trial of fewest kernels among those whose error is next to the least, or within a standard error of it."""
     best = min(trials, key=lambda trial: trial.error)
-    if not one_standard_error:
-        return best
-    close = [trial for trial in trials if trial.error <= best.error + best.standard_error]
+    slack = best.standard_error if one_standard_error else NOT_WORTH * abs(best.error)  # which may be zero but for rounding
+    close = [trial for trial in trials if trial.error <= best.error + slack]
     return min(close, key=lambda trial: (trial.n_in, trial.error))
 
 

@@ -62,7 +62,7 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
     shared_weights : bool, default=True
         Whether a kernel is in or out for all targets together.
     selection : {"best", "one-standard-error"}, default="best"
-        The least held-out error, or the fewest kernels within one standard error of it.
+        The fewest kernels within 1 % of the least held-out error, or within one standard error of it.
     refit : {"auto", "ridge", "weighted", "joint", None, False}, default="auto"
         Fit the chosen kernels again by ridge regression, which does not shrink kernels against each other: on their plain
         sum ("ridge"), on their sum weighted by d_t ("weighted"), on one kernel of all their columns ("joint", of radial
