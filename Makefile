@@ -1,5 +1,6 @@
 # Every target makes its own Python in .venv, with the versions of requirements/dev.lock.
 # All it asks of the machine is make and python3 >= 3.11; another interpreter: make PYTHON=python3.12 demo
+# An interpreter that has all packages, on a machine without network: PYTHONPATH=. make PY=python3 READY= bench-gpu
 
 PYTHON ?= python3
 WORKERS ?= auto
@@ -14,7 +15,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 VECLIB_
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint figures bench lock changelog clean distclean check-python FORCE
+.PHONY: help demo test test-gpu lint figures bench lock changelog clean distclean check-python FORCE
 
 help: ## show this list
 	@echo "make TARGET, where TARGET is one of"
@@ -25,6 +26,11 @@ demo: $(READY) ## draw learned kernels, and every kernel beside its approximatio
 
 test: $(READY) ## run the tests on all cores (ARGS="-k name" to choose)
 	$(ONE_THREAD) $(PY) -m pytest -n $(WORKERS) $(ARGS)
+
+test-gpu: $(READY) ## run the tests that need a GPU, and keep what they say: benchmarks/results/test-gpu.txt
+	@mkdir -p benchmarks/results; status=0; \
+	$(ONE_THREAD) $(PY) -m pytest -m gpu $(ARGS) > benchmarks/results/test-gpu.txt 2>&1 || status=$$?; \
+	cat benchmarks/results/test-gpu.txt; exit $$status
 
 lint: $(READY) ## ruff, mypy, codespell
 	$(PY) -m ruff check .

@@ -61,6 +61,12 @@ def fetch(array: Array) -> Array:
     return np.asarray(array)
 
 
+def gpu_of(array: Array) -> str | None:
+    """The name of the GPU that a tensor of PyTorch's is on, such as "cuda:0"; None: an array that is elsewhere."""
+    where = getattr(array, "device", None)
+    return str(where) if getattr(where, "type", None) == "cuda" else None
+
+
 def host_view(array: Array) -> Array | None:
     """A NumPy view of an array of another library that lies in host memory, or None where there is none to be had."""
     if getattr(array, "requires_grad", False):

@@ -15,10 +15,10 @@ from typing import Any, cast
 import numpy as np
 
 from bochner.arrays import Array, dense
-from bochner.engines import forward, moments
+from bochner.engines import fold_moments, forward
 from bochner.engines.products import TableFeatures, TablePasses
 from bochner.features import StackedMap
-from bochner.folds import Folds
+from bochner.folds import FoldedRows, Folds
 from bochner.losses import Loss
 from bochner.solvers.group_path import ElasticGroups, GroupLassoPath, Repeatable, walk_path, with_intercept
 from bochner.solvers.groups import Groups
@@ -52,20 +52,22 @@ class FoldMoments:
 
 
 class FoldProblems:
-    """The problems of the squared loss, from the moments of every part.
+    """The problems of the squared loss, from the moments of every part, which are summed wherever the rows are.
 
-    Where rows are few, ``rows`` (n, D') are kept: the features of all of them, or their coordinates in the spans of kernels.
+    Where rows are few, and in memory, ``rows`` (n, D') are kept: the features of all of them, or their coordinates in the
+    spans of kernels.
     """
 
-    def __init__(self, folds: Folds, feature_map: StackedMap, *, together: bool) -> None:
+    def __init__(self, folds: FoldedRows, feature_map: StackedMap, *, together: bool) -> None:
         self.together = together
-        self.folds = folds
-        self.span = span_of(folds, feature_map)
+        self.folds = folds.in_memory
+        whole = isinstance(folds, Folds)
+        self.span = span_of(self.folds, feature_map) if whole else None
         self.rows = None if self.span is None else self.span.coordinates
-        if self.rows is None and few_rows(folds.n, feature_map.n_features):
-            self.rows = np.concatenate([_features(feature_map, part.X) for part in folds.parts])
+        if whole and self.rows is None and few_rows(folds.n, feature_map.n_features):
+            self.rows = np.concatenate([_features(feature_map, part.X) for part in self.folds.parts])
         if self.rows is None:
-            parts = [moments(feature_map, part.X, part.targets, part.weights) for part in folds.parts]
+            parts = [part.on_host() for part in fold_moments(feature_map, folds)]
         else:
             parts = self.moments_of(self.rows)
         fitted = tuple(range(len(parts))) if folds.fitted is None else folds.fitted
@@ -205,9 +207,10 @@ class Ridges:
         return coef, solution.intercept
 
 
-def column_counts(feature_map: StackedMap, n_rows: int) -> list[int]:
-    """Columns of each kernel in the problems of so many rows: its features, or coordinates of the rows."""
-    return [n_rows if few_rows(n_rows, size) else size for size in feature_map.sizes]
+def column_counts(feature_map: StackedMap, folds: FoldedRows) -> list[int]:
+    """Columns of each kernel in the problems of some rows: its features, or coordinates of the rows."""
+    few = isinstance(folds, Folds)
+    return [folds.n if few and few_rows(folds.n, size) else size for size in feature_map.sizes]
 
 
 def span_of(folds: Folds, feature_map: StackedMap) -> StackedSpan | None:

@@ -11,15 +11,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
 from bochner.arrays import Array
-from bochner.engines import predict
+from bochner.engines import predict_folds
+from bochner.engines.devices import brought
 from bochner.features import StackedMap
 from bochner.fold_problems import FoldProblems, Ridges, RowProblems, column_counts
-from bochner.folds import Folds, HeldOut, Rows
+from bochner.folds import FoldedRows, Folds, HeldOut, Rows
 from bochner.losses import Loss
 from bochner.solvers.group_path import ElasticGroups, GroupLassoPath, falling_alphas, join_pieces
 from bochner.solvers.groups import Groups
@@ -117,7 +118,7 @@ class LearnedWeights:
 
 
 def learn_weights(
-    folds: Folds,
+    folds: FoldedRows,
     feature_map: StackedMap,
     choices: WeightChoices,
     *,
@@ -127,25 +128,25 @@ def learn_weights(
 ) -> LearnedWeights:
     """Choose among the kernels of ``feature_map`` by group lasso; ``loss`` None: the squared one.
 
-    Features of all rows are kept where the loss needs them and they fit into what :func:`matrix_bytes` leaves of
-    ``max_memory``. The callback hears of every path of penalties.
+    The squared loss takes rows that are not in memory too. Others need them there: features of all rows are kept where they
+    fit into what :func:`matrix_bytes` leaves of ``max_memory``. The callback hears of every path of penalties.
     """
     problems: FoldProblems
     if loss is None:
         problems = FoldProblems(folds, feature_map, together=choices.shared)
     else:
-        spare = max_memory - matrix_bytes(sum(column_counts(feature_map, folds.n)), len(folds.parts))
-        problems = RowProblems(folds, feature_map, loss, together=choices.shared, spare=spare)
+        spare = max_memory - matrix_bytes(sum(column_counts(feature_map, folds)), folds.n_parts)
+        problems = RowProblems(cast(Folds, folds), feature_map, loss, together=choices.shared, spare=spare)
     groups = Groups(problems.sizes or feature_map.sizes, shared=choices.shared)
     search = Search(folds, problems, groups, choices, callback)
     trials = list(search.trials())
     chosen = _choose(trials, one_standard_error=choices.one_standard_error)
     final = search.final(chosen)
     search.tell_the_end()
-    held_out = [
-        (folds.parts[k], predict(feature_map, folds.parts[k].X, problems.expand(coef_k), intercept_k))
-        for k, (coef_k, intercept_k) in zip(folds.validated, chosen.models, strict=True)
-    ]
+    models = zip(folds.validated, chosen.models, strict=True)
+    expanded = {k: (problems.expand(coef_k), intercept_k) for k, (coef_k, intercept_k) in models}
+    predictions = predict_folds(feature_map, brought(folds), expanded)
+    rows = Rows.stack([folds.in_memory.parts[k] for k in predictions])
     return LearnedWeights(
         coef=problems.expand(final.coef),
         intercept=final.intercept,
@@ -155,13 +156,15 @@ def learn_weights(
         trials=trials,
         path=None if final.path is None else _expanded(final.path, problems),
         variance_shares=_variance_shares(problems.centred(None), final.coef, groups),
-        held_out=HeldOut(Rows.stack([rows for rows, _ in held_out]), np.concatenate([p for _, p in held_out])),
+        held_out=HeldOut(rows, np.concatenate(list(predictions.values()))),
         converged=final.converged,
         n_iter=final.n_iter,
     )
 
 
-def refit_jointly(learned: LearnedWeights, folds: Folds, feature_map: StackedMap, choices: WeightChoices) -> LearnedWeights:
+def refit_jointly(
+    learned: LearnedWeights, folds: FoldedRows, feature_map: StackedMap, choices: WeightChoices
+) -> LearnedWeights:
     """The kernels that are in as before, and ridge regression on the features of one kernel in their place."""
     plain = replace(choices, weights=np.ones(1), alpha=None, l1_ratios=(0.0,), refits=(None,))
     joint = learn_weights(folds, feature_map, plain)
@@ -216,7 +219,7 @@ class Final:
 class Search:
     """Ways to fit, compared on held-out rows."""
 
-    folds: Folds
+    folds: FoldedRows
     problems: FoldProblems
     groups: Groups
     choices: WeightChoices

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from bochner.arrays import Array, dense, dtype_of
+from bochner.engines.passes import predict_folds
 from bochner.engines.threads import map_blocks, row_blocks
+from bochner.features import FeatureMap
 from bochner.folds import FoldedRows, Folds, Rows
 
 SHARE = 0.5
@@ -31,7 +33,7 @@ def on_device(folds: FoldedRows, device: str, *, room: float | None = None) -> F
     Rows in memory that take ``room`` bytes or less (None: SHARE of what is free on a GPU, any number on the host) are
     copied there once; others come block by block in every pass. Sparse rows become dense, and X keeps its precision.
     """
-    device = _checked(device)
+    device = check_device(device)
     if isinstance(folds, DeviceFolds | DeviceStream):
         folds = folds.host if folds.host.dtype == folds.dtype else folds.host.astype(folds.dtype)
     stream = DeviceStream(folds, device, _precision(folds.dtype), room)
@@ -47,6 +49,13 @@ def brought(folds: FoldedRows) -> FoldedRows:
     if isinstance(folds, DeviceStream):
         return on_device(folds.in_memory, folds.device, room=folds.room)
     return folds.in_memory
+
+
+def predict_on(device: str, feature_map: FeatureMap, X: Array, coef: Array, intercept: Array) -> Array:
+    """Predictions (n, c), in NumPy, of rows X (n, m) on the host that come to a device in blocks, as by ``predict``."""
+    rows = Rows(X, np.broadcast_to(0.0, (X.shape[0], 1)), np.broadcast_to(1.0, X.shape[0]))
+    stream = DeviceStream(Folds((rows,), ()), check_device(device), _precision(X.dtype))
+    return predict_folds(feature_map, stream, {0: (coef, intercept)})[0]
 
 
 @contextmanager
@@ -290,7 +299,7 @@ def _room(device: str, room: float | None) -> float:
     return SHARE * (free + gpu.memory_reserved(device) - gpu.memory_allocated(device))
 
 
-def _checked(device: str) -> str:
+def check_device(device: str) -> str:
     """PyTorch's own name for a device, or an error where there is none such."""
     torch = _torch()
     try:

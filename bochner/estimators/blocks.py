@@ -14,12 +14,13 @@ from scipy import sparse
 from bochner.arrays import Array, is_foreign
 from bochner.estimators.folds import FOLDS, LARGE, is_fraction
 from bochner.estimators.validation import check_weights, refuse_masked
+from bochner.folds import FoldedRows, Rows
 from bochner.kernels import Kernel
 from bochner.memory import as_bytes, readable
 from bochner.rows import Block, RowSource, Sample, from_arrays
 from bochner.rows.source import Sampler
 from bochner.standardise import ColumnSums
-from bochner.streamed import HashCut, PassRecord, watched_pass
+from bochner.streamed import HashCut, PassRecord, StreamedFolds, watched_pass
 
 BLOCK_BYTES = 2**26
 """Size of the blocks that are read at a time, where memory allows."""
@@ -153,21 +154,54 @@ def hash_cut(criterion: str, validation: Any, n_rows: int, seed: int) -> HashCut
     return HashCut(seed, fraction=0.2 if validation is None else float(validation))
 
 
-def sample_size(source: RowSource, wanted: int, limit: float) -> int:
-    """How many rows a sample may have, at most ``wanted``; an error where there is no room for any."""
-    room = int(SAMPLE_SHARE * limit / (COPIES * 8 * source.n_columns))
+def cut_source(
+    source: RowSource,
+    first: FirstPass,
+    cut: HashCut,
+    *,
+    prepare: Callable[[Block], Rows],
+    block_rows: int,
+    watch: Callable[[PassRecord], None] | None = None,
+) -> FoldedRows:
+    """Rows in blocks in their parts, after a first pass; in memory where all of them are in its sample."""
+    shuffle = np.random.default_rng(cut.seed + 2)  # of its own: frequencies are the same for a sample of any size
+    order = shuffle.permutation(len(first.sample.numbers))
+    rows = prepare(Block(0, first.sample.X, first.sample.y, first.sample.weight).take(order))
+    folds = cut.folds(first.sample.numbers[order], rows)
+    if folds.n == first.n_used:
+        return folds
+    return StreamedFolds(
+        source=source,
+        n=first.n_used,
+        prepare=prepare,
+        cut=cut,
+        in_memory=folds,
+        block_rows=block_rows,
+        smallest_value=first.columns.smallest,
+        watch=watch,
+    )
+
+
+def sample_size(source: RowSource, wanted: int, limit: float, n_columns: int | None = None) -> int:
+    """How many rows a sample may have, at most ``wanted``; an error where there is no room for any.
+
+    ``n_columns`` are those that rows have where they are learned from, if not those of the source.
+    """
+    n_columns = n_columns or source.n_columns
+    room = int(SAMPLE_SHARE * limit / (COPIES * 8 * n_columns))
     if room < min(wanted, 100):
-        needed = 100 * COPIES * 8 * source.n_columns / SAMPLE_SHARE
+        needed = 100 * COPIES * 8 * n_columns / SAMPLE_SHARE
         raise ValueError(
             f"Of max_memory, {readable(max(limit, 0.0))} are left beside the features, and learning from rows of "
-            f"{source.n_columns} columns needs at least {readable(needed)}: raise max_memory, or use fewer features."
+            f"{n_columns} columns needs at least {readable(needed)}: raise max_memory, or use fewer features."
         )
     return min(wanted, room)
 
 
-def block_size(source: RowSource, limit: float) -> int:
-    """How many rows to read at a time."""
-    return source.rows_of(min(BLOCK_BYTES, max(limit, 0.0) * BLOCK_SHARE / BLOCKS_AT_A_TIME))
+def block_size(source: RowSource, limit: float, n_columns: int | None = None) -> int:
+    """How many rows to read at a time; ``n_columns`` as for a sample."""
+    share = source.n_columns / (n_columns or source.n_columns)
+    return source.rows_of(share * min(BLOCK_BYTES, max(limit, 0.0) * BLOCK_SHARE / BLOCKS_AT_A_TIME))
 
 
 def new_blocks(estimator: Any, source: RowSource) -> Generator[Block, None, None]:

@@ -18,7 +18,7 @@ from bochner.criteria import Criterion
 from bochner.descent import Level
 from bochner.estimators.blocks import IN_BLOCKS, FirstPass, as_source, learned_in_blocks
 from bochner.estimators.labels import ClassSums, ScoreClassifier, check_labels
-from bochner.estimators.machine import KernelMachine
+from bochner.estimators.machine import KernelMachine, refuse_device
 from bochner.estimators.validation import all_or_nothing, check_option
 from bochner.held_out_loss import HeldOutLoss
 from bochner.kernels import Kernel
@@ -93,6 +93,7 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
         class_weight: Any = None,
         keep_moments: bool = True,
         max_memory: float | str | None = None,
+        device: str | None = None,
         warm_start: bool = False,
         tol: float | None = None,
         random_state: Any = None,
@@ -114,6 +115,7 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
         self.class_weight = class_weight
         self.keep_moments = keep_moments
         self.max_memory = max_memory
+        self.device = device
         self.warm_start = warm_start
         self.tol = tol
         self.random_state = random_state
@@ -186,16 +188,9 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
                 stacklevel=5,
             )
 
-    def _prepare_targets(self, sums: ClassSums) -> None:
-        self.classes_ = sums.classes
-        self._numbers_of(sums.labels)  # which refuses those that are not among the classes
-        self._class_weights = self._weights_of_classes(sums.counts)
-        targets = self._indicators(np.arange(len(self.classes_)))
-        self._target_standardiser = self._standardise_targets(targets, sums.weights * self._class_weights)
-
     def _prepare_source(self, first: FirstPass, sums: ClassSums) -> None:
         super()._prepare_source(first, sums)
-        self._weight_unit *= float(sums.weights @ self._class_weights) / float(sums.weights.sum())
+        self._weight_unit *= self._mean_class_weight(sums)
 
     def _criterion(self) -> Callable[[Any], Criterion]:
         if self.loss == "squared":
@@ -215,6 +210,12 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
     def _check_choices(self) -> None:
         super()._check_choices()
         check_option("loss", self.loss, ("squared", *LOSSES))
+        if self.loss != "squared":
+            refuse_device(self, f"loss={self.loss!r}", "loss='squared'")
+
+    @property
+    def _computed_on_host(self) -> bool:
+        return super()._computed_on_host or self.loss != "squared"
 
     def _standardise_targets(self, targets: Array, weights: Array) -> Standardiser:
         if self.loss == "squared":
@@ -230,4 +231,4 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
 
     def _scores(self, X: Any) -> Array:
         """Scores of the classes (n, n_classes) for new rows, before calibration."""
-        return self._columns_of(self._outputs(self._check_new_rows(X)))
+        return self._columns_of(self._outputs(self._check_seen_rows(X)))

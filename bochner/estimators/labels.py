@@ -12,10 +12,10 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_consistent_length
 
-from bochner.arrays import Array
+from bochner.arrays import Array, namespace
 from bochner.calibration import SoftmaxCalibration
 from bochner.estimators.blocks import as_source, block_by_block, compared, weights_of
-from bochner.estimators.validation import refuse_missing_targets
+from bochner.estimators.validation import beside_rows, on_host, refuse_missing_targets
 from bochner.rows import Block, RowSource
 
 
@@ -23,6 +23,7 @@ def check_labels(estimator: Any, X: Array, y: Any) -> Array:
     """Labels (n,) of as many rows as X."""
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+    y = on_host(y)
     refuse_missing_targets(y)
     y = _check_y(y, estimator=estimator)
     check_classification_targets(y)
@@ -91,6 +92,7 @@ class ScoreClassifier(ClassifierMixin):
         """Scores of the classes (n, n_classes) for new rows, before calibration."""
 
     @block_by_block
+    @beside_rows
     def decision_function(self, X: Any) -> Array:
         """Decision values of the rows X (n, m): (n, n_classes), or (n,) for two classes, positive for the second."""
         scores = self._scores(X)
@@ -98,12 +100,14 @@ class ScoreClassifier(ClassifierMixin):
         return (decisions[:, 1] - decisions[:, 0]) / 2 if len(self.classes_) == 2 else decisions
 
     @block_by_block
+    @beside_rows
     def predict(self, X: Any) -> Array:
         """The class of each row of X (n, m): (n,)."""
         scores = self._scores(X)
         return self.classes_[np.argmax(self.calibration_.shift(scores), axis=1)]
 
     @block_by_block
+    @beside_rows
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes for each row of X (n, m): (n, n_classes), in the order of ``classes_``."""
         scores = self._scores(X)
@@ -111,16 +115,31 @@ class ScoreClassifier(ClassifierMixin):
 
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the probabilities: (n, n_classes)."""
-        return np.log(np.maximum(self.predict_proba(X), np.finfo(np.float64).tiny))
+        probabilities = self.predict_proba(X)
+        return namespace(probabilities).log(probabilities.clip(min=np.finfo(np.float64).tiny))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The share of rows whose class is told rightly, as in scikit-learn; X may be rows in blocks."""
         if isinstance(X, RowSource):
             y, predictions, sample_weight = compared(self, as_source(X, y, sample_weight))
             return float(accuracy_score(y, predictions, sample_weight=sample_weight))
-        return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
+        found = {"y_true": y, "y_pred": self.predict(X), "sample_weight": sample_weight}
+        return float(accuracy_score(**{name: on_host(each) for name, each in found.items()}))
 
     # -- labels and weights ----------------------------------------------------------------------------------------
+
+    def _prepare_targets(self, sums: ClassSums) -> None:
+        """Take over what a first pass took down of the labels."""
+        self.classes_ = sums.classes
+        self._numbers_of(sums.labels)  # which refuses those that are not among the classes
+        self._class_weights = self._weights_of_classes(sums.counts)
+        targets = self._indicators(np.arange(len(self.classes_)))
+        machine: Any = self  # which standardises targets as it likes
+        self._target_standardiser = machine._standardise_targets(targets, sums.weights * self._class_weights)
+
+    def _mean_class_weight(self, sums: ClassSums) -> float:
+        """The mean over all rows, by their weights, of the weights of their classes."""
+        return float(sums.weights @ self._class_weights) / float(sums.weights.sum())
 
     def _weights_of_classes(self, counts: Array) -> Array:
         """The weight of each class (n_classes,), from the number of rows of positive weight of each (n_classes,)."""

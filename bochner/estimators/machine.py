@@ -11,16 +11,19 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
 
-from bochner.arrays import Array
+from bochner.arrays import Array, double, dtype_of, fetch64, gpu_of, is_foreign
 from bochner.criteria import Criterion, Evaluation, HeldOutError
 from bochner.descent import Level
 from bochner.engines import moments, predict
+from bochner.engines.devices import check_device, on_device, predict_on
 from bochner.estimators.blocks import (
     FirstPass,
     as_source,
     block_size,
     check_columns,
+    cut_source,
     first_pass,
     hash_cut,
     learned_in_blocks,
@@ -31,7 +34,7 @@ from bochner.estimators.blocks import (
 )
 from bochner.estimators.folds import FOLDS
 from bochner.estimators.learner import KernelLearner
-from bochner.estimators.validation import as_generator, check_flags, check_option, check_weights
+from bochner.estimators.validation import as_generator, check_flags, check_option, check_rows, check_weights, on_host
 from bochner.features import FeatureChoices
 from bochner.folds import FoldedRows, Rows
 from bochner.kernels import Kernel
@@ -43,7 +46,6 @@ from bochner.rows.source import Sampler
 from bochner.single_kernel import LOWEST_IN_FLOAT32, LearnedKernel, default_levels, learn_kernel
 from bochner.solvers.normal_equations import CentredMoments
 from bochner.standardise import Standardiser
-from bochner.streamed import StreamedFolds
 
 FEWEST_FEATURES, MOST_FEATURES = 256, 4000
 """Limits of the number of features that n_features=None chooses."""
@@ -61,7 +63,8 @@ SCHEDULES = ("small-to-large", "full")
 class KernelMachine(KernelLearner):
     """A linear model on the features of a kernel whose parameters it learns by the gradient of held-out error.
 
-    Subclasses have the parameters of a KernelLearner, and n_features, schedule, sampling, keep_moments and random_state.
+    Subclasses have the parameters of a KernelLearner, and n_features, schedule, sampling, keep_moments, max_memory, device,
+    and random_state.
     """
 
     n_features: int | None
@@ -69,9 +72,19 @@ class KernelMachine(KernelLearner):
     sampling: str
     keep_moments: bool
     max_memory: Any
+    device: str | None
     random_state: Any
 
     # -- fitting ------------------------------------------------------------------------------------------------------
+
+    def _check_fit_rows(self, X: Any, sample_weight: Any) -> tuple[Array, Array]:
+        self._learned_on = gpu_of(X) if self.device is None and not self._computed_on_host else self.device
+        return super()._check_fit_rows(X, sample_weight)
+
+    @property
+    def _computed_on_host(self) -> bool:
+        """Whether the criterion is one that knows of no devices."""
+        return self.criterion == "loo"
 
     def _learn(self, X: Array, y: Any, targets: Array, weights: Array) -> LearnedKernel:
         """Learn kernel, penalty and coefficients from rows (n, m), targets (n, c) made from y, and weights (n,)."""
@@ -79,7 +92,7 @@ class KernelMachine(KernelLearner):
         rng = as_generator(self.random_state)
         before = self._earlier_kernel()
         rows = self._prepare(X, targets, weights)
-        folds = self._folds(rows, rng, X, y, weights > 0)
+        folds = self._folds(rows, rng, X, on_host(y), weights > 0)
         return self._learn_folds(folds, rows, rng, before)
 
     def _learn_source(self, source: RowSource, sums: Any) -> LearnedKernel:
@@ -88,6 +101,7 @@ class KernelMachine(KernelLearner):
         ``sums`` takes down their targets in a first pass, with ``see(block)``.
         """
         self._check_choices()
+        self._learned_on = self.device
         rng = as_generator(self.random_state)
         before = self._earlier_kernel()
         check_columns(self, source, reset=True)
@@ -115,23 +129,8 @@ class KernelMachine(KernelLearner):
             watch=watch,
         )
         self._prepare_source(first, sums)
-        shuffle = np.random.default_rng(seed + 2)  # of its own: frequencies are the same for a sample of any size
-        order = shuffle.permutation(len(first.sample.numbers))
-        rows = self._prepared(Block(0, first.sample.X, first.sample.y, first.sample.weight).take(order))
         cut = hash_cut(self.criterion, self.validation, first.n_used, seed)
-        folds = cut.folds(first.sample.numbers[order], rows)
-        if folds.n == first.n_used:
-            return folds
-        return StreamedFolds(
-            source=source,
-            n=first.n_used,
-            prepare=self._prepared,
-            cut=cut,
-            in_memory=folds,
-            block_rows=read,
-            smallest_value=first.columns.smallest,
-            watch=watch,
-        )
+        return cut_source(source, first, cut, prepare=self._prepared, block_rows=read, watch=watch)
 
     def _prepare_targets(self, sums: Any) -> None:
         """Take over what a first pass took down of the targets."""
@@ -156,6 +155,7 @@ class KernelMachine(KernelLearner):
 
     def _learn_folds(self, folds: FoldedRows, rows: Rows, rng: np.random.Generator, before: Kernel | None) -> LearnedKernel:
         """Learn from rows in parts; ``rows`` are those in memory."""
+        folds = folds if self._learned_on is None else on_device(folds, self._learned_on)
         plan = self._plan(folds.n, folds.n_columns, before)
         if folds.in_memory.n < folds.n and self.schedule != "full":  # kernels are tried on the sample alone
             sampled = tuple(replace(level, n_rows=min(level.n_rows, folds.in_memory.n)) for level in plan.levels)
@@ -262,6 +262,10 @@ class KernelMachine(KernelLearner):
     def _check_choices(self) -> None:
         super()._check_choices()
         check_flags(self, "keep_moments")
+        if self.device is not None:
+            check_device(self.device)
+        if self.criterion == "loo":
+            refuse_device(self, "criterion='loo'", "criterion='kfold'")
         as_bytes(self.max_memory)  # which refuses what is no size
         check_option("schedule", self.schedule, SCHEDULES)
         n = self.n_features
@@ -291,8 +295,34 @@ class KernelMachine(KernelLearner):
 
     def _outputs(self, X: Array) -> Array:
         """Predictions (n, c) for checked rows, in the units of the targets; in float64, also where features are float32."""
-        return predict(self.feature_map_, self._standardised(X), self.coef_, self.intercept_).astype(np.float64)
+        return self._predicted(self._standardised(X), self.coef_, self.intercept_)
 
     def _outputs_of(self, rows: Array) -> Array:
         coef = self.coef_ / self._target_standardiser.spread
-        return predict(self.feature_map_, rows, coef, np.zeros(coef.shape[1])).astype(np.float64)
+        return self._predicted(rows, coef, np.zeros(coef.shape[1]))
+
+    def _predicted(self, rows: Array, coef: Array, intercept: Array) -> Array:
+        """Predictions (n, c) of standardised rows, in NumPy: computed on ``device``, or where the rows are."""
+        if self.device is None or is_foreign(rows):
+            return fetch64(predict(self.feature_map_, rows, coef, intercept))
+        return predict_on(self.device, self.feature_map_, rows, coef, intercept).astype(np.float64)
+
+    def _check_seen_rows(self, X: Any) -> Array:
+        """New rows to predict: on the host, or on their GPU."""
+        if gpu_of(X) is None:
+            return self._check_new_rows(X)
+        check_is_fitted(self)
+        return check_rows(self, X, kernel=self.kernel_, reset=False)
+
+    def _standardised(self, X: Array) -> Array:
+        if not is_foreign(X):
+            return super()._standardised(X)
+        return self.standardiser_(X if dtype_of(X) == np.float32 else double(X))
+
+
+def refuse_device(estimator: Any, what: str, instead: str) -> None:
+    """An error where an estimator has a device and something that is computed on the host."""
+    if estimator.device is not None:
+        raise ValueError(
+            f"{what} is computed on the host, and device is {estimator.device!r}: use device=None, or {instead}."
+        )

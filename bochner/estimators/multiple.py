@@ -9,11 +9,12 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from bochner.arrays import Array
 from bochner.calibration import SoftmaxCalibration
+from bochner.estimators.blocks import as_source, block_by_block
 from bochner.estimators.classifiers import KernelClassifier
-from bochner.estimators.labels import ScoreClassifier, check_labels
-from bochner.estimators.multiple_machine import MultipleKernelMachine
-from bochner.estimators.regressors import KernelRegressor, check_targets, targets_like_fit
-from bochner.estimators.validation import all_or_nothing, check_option, check_weights
+from bochner.estimators.labels import ClassSums, ScoreClassifier, check_labels
+from bochner.estimators.multiple_machine import MultipleKernelMachine, comes_in_blocks
+from bochner.estimators.regressors import KernelRegressor, TargetSums, check_targets, r_squared, targets_like_fit
+from bochner.estimators.validation import all_or_nothing, beside_rows, check_option, check_weights
 from bochner.folds import HeldOut
 from bochner.losses import LOSSES, EpsilonLogistic, Loss
 from bochner.standardise import Standardiser
@@ -33,8 +34,8 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
     kernels : "auto", str, Kernel, list or dict, default="auto"
         For one table: triples ``("name", kernel, columns)`` with columns as in ColumnTransformer; or a list of kernels on
         all columns. For a list or dict of views as X: one kernel for all views, one for each, or triples with the name or
-        number of a view. "auto" is a dictionary of families and widths on all columns (or on each view), and on each
-        column by itself where they are at most 20.
+        number of a view. Rows in blocks are one table, with columns by name or number. "auto" is a dictionary of families
+        and widths on all columns (or on each view), and on each column by itself where they are at most 20.
     loss : {"squared", "epsilon-logistic"}, default="squared"
         "epsilon-logistic" is a smooth epsilon-insensitive loss: none within epsilon of the target, and nearly the distance
         beyond, the bend between them being 1 / gamma wide; both in units of standardised targets.
@@ -79,7 +80,12 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         compared), and most rounds of the solver.
     max_memory : float, str or None, default=None
         Bytes for matrices of all pairs of features, as a number or text such as "2GB"; None: half of what is free. Fit
-        refuses more features than that, and keeps those of all rows, if the loss needs them, where there is room.
+        refuses more features than that, and keeps those of all rows, if the loss needs them, where there is room. Rows in
+        files that are mapped to memory (numpy.memmap) are gone over in blocks where they take more; rows in blocks always
+        are: their scales come from a sample, and held-out predictions are those of the sample.
+    device : str or None, default=None
+        Where moments and predictions are computed: "cuda", "cuda:1" or "cpu" by PyTorch, None by NumPy on the host. The
+        paths of penalties are followed on the host. For loss="squared" only.
     verbose : int, default=0
         1 shows progress on the standard error stream.
 
@@ -143,6 +149,7 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         tol: float = 1e-5,
         max_iter: int = 100,
         max_memory: float | str | None = None,
+        device: str | None = None,
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
@@ -166,23 +173,39 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         self.tol = tol
         self.max_iter = max_iter
         self.max_memory = max_memory
+        self.device = device
         self.verbose = verbose
         self.random_state = random_state
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from rows X, a table (n, m) or views, and targets y (n,) or (n, c), with weights (n,) if given."""
-        parts = self._resolve(X)
-        weights = check_weights(sample_weight, parts[0])
-        targets, self._one_target = check_targets(self, parts[0], y)
-        self._learn(parts, y, targets, weights)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from rows X, a table (n, m) or views, and targets y (n,) or (n, c), with weights (n,) if given.
+
+        X may be rows in blocks, with their targets and weights (:func:`bochner.open_rows`), for loss="squared".
+        """
+        if comes_in_blocks(X, self.max_memory):
+            self._learn_source(as_source(X, y, sample_weight), TargetSums(self))
+        else:
+            parts = self._resolve(X)
+            weights = check_weights(sample_weight, parts[0])
+            targets, self._one_target = check_targets(self, parts[0], y)
+            self._learn(parts, y, targets, weights)
         self._warn_if_rough()
         return self
 
+    @block_by_block
+    @beside_rows
     def predict(self, X: Any) -> Array:
-        """Predicted targets of rows like those of fit: (n,) or (n, c)."""
+        """Predicted targets of rows like those of fit, which may come in blocks: (n,) or (n, c)."""
         outputs = self._outputs(X)
         return outputs[:, 0] if self._one_target else outputs
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """The share of the variance of y that is predicted (R squared), as in scikit-learn; X may be rows in blocks."""
+        return r_squared(self, X, y, sample_weight)
+
+    def _prepare_targets(self, sums: TargetSums) -> None:
+        sums.tell(self)
 
     _learner = KernelRegressor
     _for_classes = "bochner.MultipleKernelClassifier"
@@ -260,6 +283,7 @@ class MultipleKernelClassifier(ScoreClassifier, MultipleKernelMachine):
         tol: float = 1e-5,
         max_iter: int = 100,
         max_memory: float | str | None = None,
+        device: str | None = None,
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
@@ -282,17 +306,25 @@ class MultipleKernelClassifier(ScoreClassifier, MultipleKernelMachine):
         self.tol = tol
         self.max_iter = max_iter
         self.max_memory = max_memory
+        self.device = device
         self.verbose = verbose
         self.random_state = random_state
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from rows X, a table (n, m) or views, and labels y (n,), with weights (n,) if given."""
-        parts = self._resolve(X)
-        weights = check_weights(sample_weight, parts[0])
-        self.classes_, labels = np.unique(check_labels(self, parts[0], y), return_inverse=True)
-        self._class_weights = self._weights_of_classes(np.bincount(labels[weights > 0], minlength=len(self.classes_)))
-        learned = self._learn(parts, y, self._indicators(labels), weights * self._class_weights[labels])
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from rows X, a table (n, m) or views, and labels y (n,), with weights (n,) if given.
+
+        X may be rows in blocks, with their labels and weights (:func:`bochner.open_rows`), for loss="squared".
+        """
+        if comes_in_blocks(X, self.max_memory):
+            source = as_source(X, y, sample_weight)
+            learned = self._learn_source(source, ClassSums(self, None if y is None else check_labels(self, X, y)))
+        else:
+            parts = self._resolve(X)
+            weights = check_weights(sample_weight, parts[0])
+            self.classes_, labels = np.unique(check_labels(self, parts[0], y), return_inverse=True)
+            self._class_weights = self._weights_of_classes(np.bincount(labels[weights > 0], minlength=len(self.classes_)))
+            learned = self._learn(parts, y, self._indicators(labels), weights * self._class_weights[labels])
         self.calibration_ = SoftmaxCalibration.fit(*self._told(learned.held_out), learned.held_out.rows.weights)
         self._warn_if_rough()
         return self

@@ -17,9 +17,23 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Array, dense
 from bochner.engines import predict
+from bochner.engines.devices import check_device, on_device, predict_on
+from bochner.estimators.blocks import (
+    IN_BLOCKS,
+    FirstPass,
+    block_size,
+    check_columns,
+    cut_source,
+    first_pass,
+    hash_cut,
+    learned_in_blocks,
+    on_disk,
+    sample_size,
+    weights_of,
+)
 from bochner.estimators.dictionary import FEWEST_EACH, default_features, joint_features, kernel_dictionary
 from bochner.estimators.folds import cut_rows, hold_out, is_splitter, is_validation_set, split_rows
-from bochner.estimators.machine import KernelMachine
+from bochner.estimators.machine import FEWEST_SAMPLED, KernelMachine, refuse_device
 from bochner.estimators.validation import (
     as_generator,
     check_flags,
@@ -29,16 +43,18 @@ from bochner.estimators.validation import (
     on_host,
     relative_weights,
 )
-from bochner.estimators.views import by_name, is_views, resolve
+from bochner.estimators.views import ColumnsOfBlocks, by_name, is_views, resolve, resolve_columns
 from bochner.features import FeatureChoices, StackedMap, build_map
 from bochner.fold_problems import column_counts
-from bochner.folds import Folds, HeldOut, Rows
+from bochner.folds import FoldedRows, Folds, HeldOut, Rows
 from bochner.kernels import KERNELS, Kernel, get_kernel
 from bochner.kernels.bandwidth import median_scale
 from bochner.losses import Loss
 from bochner.memory import as_bytes, readable
 from bochner.multiple_kernel import LearnedWeights, Refit, WeightChoices, learn_weights, matrix_bytes, n_paths, refit_jointly
-from bochner.progress import PathLine
+from bochner.progress import PassLine, PathLine
+from bochner.rows import Block, RowSource
+from bochner.rows.source import Sampler
 from bochner.standardise import Standardiser
 
 WORTH_MORE = 1.5
@@ -69,6 +85,7 @@ class MultipleKernelMachine(BaseEstimator):
     tol: float
     max_iter: int
     max_memory: Any
+    device: str | None
     verbose: int
     random_state: Any
     _learner: type[KernelMachine]
@@ -78,7 +95,7 @@ class MultipleKernelMachine(BaseEstimator):
 
     def _learn(self, parts: list[Array], y: Any, targets: Array, weights: Array) -> LearnedWeights:
         """Learn from the rows (n, m_t) of each kernel, targets (n, c) made from y, and weights (n,)."""
-        rng = as_generator(self.random_state)
+        rng, y = as_generator(self.random_state), on_host(y)
         used = weights > 0
         parts = [part if used.all() else part[used] for part in parts]
         self._n_rows = parts[0].shape[0]
@@ -88,7 +105,81 @@ class MultipleKernelMachine(BaseEstimator):
         stacked = self._stacked(parts)
         kernels = self._scaled(parts, y, used, weights, rng)
         rows = Rows(stacked, self._target_standardiser(targets[used]), weights)
-        folds, choices = self._folds(rows, rng, y, used, unit), self._choices(len(kernels))
+        return self._learn_folds(self._folds(rows, rng, y, used, unit), kernels, rng)
+
+    def _learn_source(self, source: RowSource, sums: Any) -> LearnedWeights:
+        """The same from rows in blocks: scales come from a sample, and every set of features takes a pass over all rows.
+
+        ``sums`` takes down their targets in a first pass, with ``see(block)``.
+        """
+        self._check_choices()
+        if self._loss() is not None:
+            raise ValueError(f"loss={self.loss!r} needs all rows in memory, and {IN_BLOCKS}: use loss='squared'.")
+        rng = as_generator(self.random_state)
+        check_columns(self, source, reset=True)
+        self._n_rows, seed = source.n_rows, int(rng.integers(2**62))
+        table = ColumnsOfBlocks(source)
+        kernels = self._named_kernels(table)
+        self._views, together = resolve_columns(table, kernels)
+        self.kernel_names_ = np.array(self._views.names, dtype=object)
+        width = sum(self._width(part, source) for part in self._views.parts)
+        cut = hash_cut("auto", self.validation, source.n_rows, seed)
+        each = min(self._features_each, source.n_rows)  # or coordinates of rows, where these are few
+        random = [0 if kernel.geometry == "additive" else each for kernel in self._views.kernels]
+        self._check_memory(random, cut.n_parts)  # before a pass that may take long
+        limit = as_bytes(self.max_memory)
+        limit = min(limit, 2 * (limit - matrix_bytes(sum(random), cut.n_parts)))  # of which rows and their sample have half
+        read = block_size(source, limit, width)
+        sampler = Sampler(sample_size(source, FEWEST_SAMPLED, limit, width), seed + 1)
+        with closing(PassLine()) as line:
+            watch = line if self.verbose else None
+            first = first_pass(source, sampler, block_rows=read, kernel=together, see=sums.see, watch=watch)
+            kernels = self._prepare_source(first, sums, np.random.default_rng(seed + 3))
+            self._n_rows = first.n_used
+            cut = hash_cut("auto", self.validation, first.n_used, seed)
+            folds = cut_source(source, first, cut, prepare=self._prepared, block_rows=read, watch=watch)
+            return self._learn_folds(folds, kernels, rng)
+
+    def _prepare_source(self, first: FirstPass, sums: Any, rng: np.random.Generator) -> list[Kernel]:
+        """Standardisers and the unit of weights from a first pass over all rows; the kernels, scaled by its sample."""
+        self._prepare_targets(sums)
+        self._weight_unit = first.weight_unit * self._mean_class_weight(sums)
+        whole = Standardiser.of_sums(first.columns, centred=not sparse.issparse(first.sample.X))
+        self._standardisers = []
+        for part in self._views.parts:
+            some = slice(None) if part.columns is None else list(part.columns)
+            standardiser = Standardiser(whole.centre[some], whole.spread[some])
+            as_they_are = self._as_they_are(part.kernel)
+            self._standardisers.append(Standardiser.identity(len(standardiser.spread)) if as_they_are else standardiser)
+        sample = Block(0, first.sample.X, first.sample.y, first.sample.weight)
+        parts = [part.rows(sample.X) for part in self._views.parts]
+        factors = self._targets_of(parts[0], sample.y)[1]
+        weights, _ = relative_weights(weights_of(sample) * factors)
+        return self._scaled(parts, sample.y, np.ones(sample.n_rows, dtype=bool), weights, rng)
+
+    def _prepared(self, block: Block) -> Rows:
+        """Standardised rows of a block, with targets and weights."""
+        parts = [part.rows(block.X) for part in self._views.parts]
+        targets, factors = self._targets_of(parts[0], block.y)
+        weights = weights_of(block) * factors / self._weight_unit
+        return Rows(self._stacked(parts), self._target_standardiser(targets), weights)
+
+    def _prepare_targets(self, sums: Any) -> None:
+        """Take over what a first pass took down of the targets."""
+        raise NotImplementedError
+
+    def _mean_class_weight(self, sums: Any) -> float:
+        """What multiplies the weights of rows, on average."""
+        return 1.0
+
+    @staticmethod
+    def _width(part: Any, source: RowSource) -> int:
+        return source.n_columns if part.columns is None else len(part.columns)
+
+    def _learn_folds(self, folds: FoldedRows, kernels: list[Kernel], rng: np.random.Generator) -> LearnedWeights:
+        """Learn from rows in parts with kernels that have their scales."""
+        folds = folds if self.device is None else on_device(folds, self.device)
+        choices = self._choices(len(kernels))
         learned = self._learn_weights(folds, choices, kernels, np.full(len(kernels), self._features_each), rng)
         is_in = np.any(learned.norms > 0, axis=1)
         more = self._features_of(int(is_in.sum()))
@@ -99,18 +190,23 @@ class MultipleKernelMachine(BaseEstimator):
         return learned
 
     def _learn_weights(
-        self, folds: Folds, choices: WeightChoices, kernels: list[Kernel], sizes: Array, rng: np.random.Generator
+        self, folds: FoldedRows, choices: WeightChoices, kernels: list[Kernel], sizes: Array, rng: np.random.Generator
     ) -> LearnedWeights:
         """The weights of kernels, each with so many features (r,), from rows in folds."""
         self.feature_map_ = self._build(kernels, sizes, rng)
-        self._check_memory(folds)
+        self._check_memory(column_counts(self.feature_map_, folds), folds.n_parts)
         with closing(PathLine(n_paths(choices))) if self.verbose else nullcontext() as callback:
             return learn_weights(
                 folds, self.feature_map_, choices, loss=self._loss(), max_memory=as_bytes(self.max_memory), callback=callback
             )
 
     def _joined(
-        self, learned: LearnedWeights, folds: Folds, choices: WeightChoices, kernels: list[Kernel], rng: np.random.Generator
+        self,
+        learned: LearnedWeights,
+        folds: FoldedRows,
+        choices: WeightChoices,
+        kernels: list[Kernel],
+        rng: np.random.Generator,
     ) -> LearnedWeights:
         """Ridge regression on one kernel of all columns that are in, where that is asked for or better on held-out rows."""
         some = np.flatnonzero(np.any(learned.norms > 0, axis=1)).tolist()
@@ -126,7 +222,7 @@ class MultipleKernelMachine(BaseEstimator):
             return learned
         scales = [kernels[t].scales(len(self._standardisers[t].spread)) for t in some]
         kernel = kernels[some[0]].replace(scale=np.concatenate(scales) / len(some) ** 0.5)  # squares of distances add up
-        columns = np.concatenate([np.arange(folds.parts[0].X.shape[1])[self.feature_map_.columns[t]] for t in some])
+        columns = np.concatenate([np.arange(folds.n_columns)[self.feature_map_.columns[t]] for t in some])
         size = joint_features([self.feature_map_.sizes[t] for t in some], self._n_rows)
         one = build_map(kernel, len(columns), FeatureChoices(n_features=size, sampling=self.sampling), rng)
         joint_map = StackedMap((one,), (columns,))
@@ -139,10 +235,18 @@ class MultipleKernelMachine(BaseEstimator):
     def _resolve(self, X: Any) -> list[Array]:
         """The rows of each kernel, checked; the kernels become fitted attributes."""
         self._check_choices()
-        kernels, self._factors = kernel_dictionary(X, learned=self._learns_scales) if self._automatic else (self.kernels, [])
+        kernels = self._named_kernels(X)
         self._views, parts = resolve(self, X, kernels)
         self.kernel_names_ = np.array(self._views.names, dtype=object)
         return [on_host(part) for part in parts]
+
+    def _named_kernels(self, X: Any) -> Any:
+        """What ``kernels`` names, or the dictionary that "auto" stands for."""
+        if not self._automatic:
+            self._factors: list[float] = []
+            return self.kernels
+        kernels, self._factors = kernel_dictionary(X, learned=self._learns_scales)
+        return kernels
 
     @property
     def _automatic(self) -> bool:
@@ -165,8 +269,11 @@ class MultipleKernelMachine(BaseEstimator):
         return zip(parts, self._views.kernels, strict=True)
 
     def _standardiser(self, part: Array, kernel: Kernel, weights: Array) -> Standardiser:
-        as_they_are = not self.standardize or np.isfinite(kernel.lower)
-        return Standardiser.identity(part.shape[1]) if as_they_are else Standardiser.of(part, weights)
+        return Standardiser.identity(part.shape[1]) if self._as_they_are(kernel) else Standardiser.of(part, weights)
+
+    def _as_they_are(self, kernel: Kernel) -> bool:
+        """Whether a kernel sees its columns without standardising them."""
+        return not self.standardize or bool(np.isfinite(kernel.lower))
 
     def _stacked(self, parts: list[Array]) -> Array:
         """The standardised rows of all kernels side by side, in float64: small penalties need exact moments."""
@@ -202,6 +309,7 @@ class MultipleKernelMachine(BaseEstimator):
             scale="shared" if self.scale == "learned" else "per-column",
             standardize=self.standardize,
             sampling="auto" if kernel.geometry == "additive" else self.sampling,
+            device=self.device,
             random_state=int(rng.integers(2**31)),
         )
         learned = model.fit(rows.X, rows.targets, sample_weight=rows.weights).kernel_
@@ -240,10 +348,9 @@ class MultipleKernelMachine(BaseEstimator):
         """Targets (n, c) of y as in fit, and what multiplies the weights of rows (n,)."""
         raise NotImplementedError
 
-    def _check_memory(self, folds: Folds) -> None:
+    def _check_memory(self, counts: list[int], n_parts: int) -> None:
         """Refuse more features than matrices of all their pairs have room for, and say with which kernel it happens."""
-        totals, n_parts = np.cumsum(column_counts(self.feature_map_, folds.n)), len(folds.parts)
-        there = as_bytes(self.max_memory)
+        totals, there = np.cumsum(counts), as_bytes(self.max_memory)
         over = np.flatnonzero([matrix_bytes(int(total), n_parts) > there for total in totals])
         if len(over):
             most = int((there / matrix_bytes(1, n_parts)) ** 0.5) // len(totals)
@@ -366,6 +473,10 @@ class MultipleKernelMachine(BaseEstimator):
                 f"refit={self.refit!r} needs loss='squared', and loss is {self.loss!r}: leave refit out, or use None."
             )
         as_bytes(self.max_memory)  # which refuses what is no size
+        if self.device is not None:
+            check_device(self.device)
+        if self.loss != "squared":
+            refuse_device(self, f"loss={self.loss!r}", "loss='squared'")
         limits = {"alpha": np.inf, "tol": np.inf, "smallest": 1.0}
         for name, high in limits.items():
             value = getattr(self, name)
@@ -391,8 +502,10 @@ class MultipleKernelMachine(BaseEstimator):
     def _outputs(self, X: Any) -> Array:
         """Predictions (n, c) of new rows, in the units of the targets."""
         check_is_fitted(self)
-        parts = [on_host(part) for part in self._views.take(self, X)]
-        return predict(self.feature_map_, self._stacked(parts), self.coef_, self.intercept_).astype(np.float64)
+        rows = self._stacked([on_host(part) for part in self._views.take(self, X)])
+        if self.device is None:
+            return predict(self.feature_map_, rows, self.coef_, self.intercept_).astype(np.float64)
+        return predict_on(self.device, self.feature_map_, rows, self.coef_, self.intercept_).astype(np.float64)
 
     def kernel_weights_by_name(self) -> dict[str, Any]:
         """The weight of each kernel by its name, largest first: a number, or one for each target or class."""
@@ -408,6 +521,11 @@ class MultipleKernelMachine(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def comes_in_blocks(X: Any, max_memory: Any) -> bool:
+    """Whether rows are a source, or lie in a file that is mapped to memory and larger than ``max_memory`` has room for."""
+    return on_disk(X) and learned_in_blocks(X, max_memory)
 
 
 def _are_shares(given: Any) -> bool:

@@ -13,7 +13,13 @@ from sklearn.utils.validation import _check_y, check_consistent_length
 from bochner.arrays import Array
 from bochner.estimators.blocks import as_source, block_by_block, compared, learned_in_blocks, weights_of
 from bochner.estimators.machine import KernelMachine
-from bochner.estimators.validation import all_or_nothing, refuse_missing_targets, refuse_text_targets
+from bochner.estimators.validation import (
+    all_or_nothing,
+    beside_rows,
+    on_host,
+    refuse_missing_targets,
+    refuse_text_targets,
+)
 from bochner.kernels import Kernel
 from bochner.rows import Block, RowSource
 from bochner.standardise import ColumnSums, Standardiser
@@ -24,6 +30,7 @@ def check_targets(estimator: Any, X: Array, y: Any) -> tuple[Array, bool]:
     """Targets (n, c) in float64, and whether they came as one column (n,)."""
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+    y = on_host(y)
     refuse_missing_targets(y)
     refuse_text_targets(estimator, y)
     y = _check_y(y, multi_output=True, y_numeric=True, estimator=estimator)
@@ -41,6 +48,16 @@ def targets_like_fit(estimator: Any, X: Array, y: Any) -> Array:
     return targets
 
 
+def r_squared(estimator: Any, X: Any, y: Any, sample_weight: Any) -> float:
+    """The share of the variance of y that an estimator predicts; X may be rows in blocks."""
+    if isinstance(X, RowSource):
+        y, predictions, sample_weight = compared(estimator, as_source(X, y, sample_weight))
+    else:
+        predictions = estimator.predict(X)
+    y, predictions, sample_weight = map(on_host, (y, predictions, sample_weight))
+    return float(r2_score(y, predictions, sample_weight=sample_weight))
+
+
 class TargetSums:
     """What a first pass over rows in blocks takes down of their targets."""
 
@@ -54,6 +71,11 @@ class TargetSums:
         if block.start == 0:
             self.columns = ColumnSums(targets.shape[1])
         self.columns.add(targets, weights_of(block))
+
+    def tell(self, estimator: Any) -> None:
+        """Let an estimator know the shape of its targets and how to standardise them."""
+        estimator._one_target = self.one_target
+        estimator._target_standardiser = Standardiser.of_sums(self.columns)
 
 
 class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
@@ -108,6 +130,12 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
     max_memory : float, str or None, default=None
         Most bytes that a fit may hold, as a number or text such as "2GB"; None: half of what is free. Rows that take more
         are gone over in blocks, and ``n_features=None`` takes as many features as there is room for.
+    device : str or None, default=None
+        Where to compute: "cuda" or "cuda:1", a GPU, or "cpu", all by PyTorch. None: on the host by NumPy; but on its GPU
+        where X is a tensor of PyTorch's there. Rows are checked and standardised on the host, sparse ones become dense,
+        and either all of them are copied to the device once or, where they do not fit, a block at a time in every pass.
+        What is learned is kept in NumPy arrays. criterion="loo" and losses other than the squared one are computed on the
+        host, and refuse a device.
     warm_start : bool, default=False
         Start a second fit from the kernel of the first, at full size at once, if ``kernel`` is "auto" or has the family
         learned; another one is learned from its own start.
@@ -187,6 +215,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         sampling: str = "auto",
         keep_moments: bool = True,
         max_memory: float | str | None = None,
+        device: str | None = None,
         warm_start: bool = False,
         tol: float | None = None,
         random_state: Any = None,
@@ -206,6 +235,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         self.sampling = sampling
         self.keep_moments = keep_moments
         self.max_memory = max_memory
+        self.device = device
         self.warm_start = warm_start
         self.tol = tol
         self.random_state = random_state
@@ -243,13 +273,15 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         return self
 
     @block_by_block
+    @beside_rows
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predicted targets of the rows X (n, m): (n,) or (n, c) as in fit.
 
         With ``return_std`` also the standard deviation of a new observation at each row, shaped like the predictions: that
-        of the noise, from the held-out error, and that of the coefficients, which grows away from the training rows.
+        of the noise, from the held-out error, and that of the coefficients, which grows away from the training rows. Results
+        are NumPy arrays, but tensors where X is one on a GPU.
         """
-        X = self._check_new_rows(X)
+        X = self._check_seen_rows(X)
         outputs = self._outputs(X)
         predictions = outputs[:, 0] if self._one_target else outputs
         if not return_std:
@@ -261,7 +293,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         """Standard deviations (n, c) of new observations, in the units of the targets."""
         if self.moments_ is None:
             raise ValueError("return_std needs the sums over the training rows: fit with keep_moments=True.")
-        rows = self._standardised(X)
+        rows = self._standardised(on_host(X))
         alphas = np.broadcast_to(self.alpha_, len(self.residual_deviation_))
         result = np.empty((rows.shape[0], len(alphas)))
         for alpha in np.unique(alphas):
@@ -271,14 +303,10 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The share of the variance of y that is predicted (R squared), as in scikit-learn; X may be rows in blocks."""
-        if isinstance(X, RowSource):
-            y, predictions, sample_weight = compared(self, as_source(X, y, sample_weight))
-            return float(r2_score(y, predictions, sample_weight=sample_weight))
-        return float(r2_score(y, self.predict(X), sample_weight=sample_weight))
+        return r_squared(self, X, y, sample_weight)
 
     def _targets_of(self, X: Array, y: Any) -> Array:
         return targets_like_fit(self, X, y)
 
     def _prepare_targets(self, sums: TargetSums) -> None:
-        self._one_target = sums.one_target
-        self._target_standardiser = Standardiser.of_sums(sums.columns)
+        sums.tell(self)

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, _get_feature_names, validate_data
 
-from bochner.arrays import Array, fetch, is_foreign, namespace
+from bochner.arrays import Array, fetch, gpu_of, is_foreign, namespace
 from bochner.kernels import Kernel
 from bochner.rows import Block, RowSource
 
@@ -54,12 +54,31 @@ def on_host(X: Array) -> Array:
     return fetch(X) if is_foreign(X) else X
 
 
+def beside_rows(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Let what a method of rows X gives in NumPy be tensors on a GPU where X is one there; text stays in NumPy."""
+
+    @wraps(method)
+    def there(self: Any, X: Any, *args: Any, **options: Any) -> Any:
+        result = method(self, X, *args, **options)
+        if gpu_of(X) is None:
+            return result
+        return tuple(_brought(each, X) for each in result) if isinstance(result, tuple) else _brought(result, X)
+
+    return there
+
+
+def _brought(values: Array, X: Array) -> Array:
+    """A NumPy array of numbers as a tensor where X is, in its own dtype."""
+    return values if values.dtype.kind not in "biuf" else namespace(X).asarray(np.array(values), device=X.device)
+
+
 def check_weights(sample_weight: Any, X: Array) -> Array:
     """Weights (n,) of the rows X in float64, zero or more and not all zero; ones where none are given.
 
     Weights that vanish in the rounding of their sum are zero.
     """
     refuse_masked("sample_weight", sample_weight)
+    sample_weight = on_host(sample_weight)
     given = None if sample_weight is None else np.asarray(sample_weight)
     if given is not None and given.size and not given.any():
         raise ValueError("sample_weight is zero for every row: give at least two rows a positive weight.")

@@ -21,6 +21,7 @@ from sklearn.utils._indexing import _get_column_indices, _safe_indexing
 from bochner.arrays import Array, is_foreign, namespace
 from bochner.estimators.validation import _refuse_text, check_rows
 from bochner.kernels import Kernel, get_kernel
+from bochner.rows import RowSource
 
 TRIPLES = 'triples ("name", kernel, columns), such as [("colour", "gaussian", [0, 1, 2]), ("shape", "chi2", slice(3, 9))]'
 VIEW_TRIPLES = 'triples ("name", kernel, view), such as [("colour", "gaussian", 0), ("shape", "chi2", 1)]'
@@ -53,11 +54,37 @@ class Part:
         if names is None and self.columns is not None:
             names = np.array([f"x{i}" for i in range(X.shape[1])], dtype=object)
         if names is not None and self.columns is not None:
-            names = names[list(self.columns)]
+            names = np.asarray(names, dtype=object)[list(self.columns)]
         try:
             self.kernel.check_rows(self.rows(X), names=names)
         except ValueError as error:
             raise ValueError(f"Kernel {self.name!r}: {error}") from error
+
+
+class ColumnsOfBlocks:
+    """What is known of rows in blocks before they are read: their shape, and the names of their columns if they have any."""
+
+    def __init__(self, source: RowSource) -> None:
+        self.shape = source.n_rows, source.n_columns
+        if source.names is not None:
+            self.columns = list(source.names)
+
+    def by_number(self, key: Any) -> Any:
+        """A key of columns with numbers in place of names; a slice of names ends with its last one."""
+        if callable(key):
+            raise ValueError("rows in blocks are no table that a function could look at")
+        if isinstance(key, slice):
+            start, stop = key.start, key.stop
+            last = self._number(stop) + 1 if isinstance(stop, str) else stop
+            return slice(self._number(start), last, key.step)
+        return [self._number(one) for one in key] if isinstance(key, list | tuple) else self._number(key)
+
+    def _number(self, key: Any) -> Any:
+        if not isinstance(key, str):
+            return key
+        if not hasattr(self, "columns"):
+            raise ValueError("the columns of these rows have no names")
+        return self.columns.index(key)
 
 
 class View(BaseEstimator):
@@ -210,6 +237,13 @@ def resolve(estimator: Any, X: Any, kernels: Any) -> tuple[Views, list[Array]]:
     return views, views._take(estimator, X, reset=True)
 
 
+def resolve_columns(table: ColumnsOfBlocks, kernels: Any) -> tuple[Views, Any]:
+    """The same for rows in blocks, and all kernels as one that checks their rows; the estimator learns nothing."""
+    views = Views(_parts_of_table(kernels, table))
+    _refuse_equal_names(views.parts)
+    return views, _Together(list(views.parts))
+
+
 def is_views(X: Any) -> bool:
     """Whether X is several tables, a dict or a list of them, and not one (which may be a list of rows)."""
     if is_named(X):
@@ -315,8 +349,10 @@ def _kernel_of(kernel: Any, which: str, expected: str) -> Kernel:
 
 def _columns(X: Any, name: str, key: Any) -> tuple[int, ...]:
     """Numbers of the columns of a table that a key means, at least one."""
-    key = key(X) if callable(key) else key
+    in_blocks = isinstance(X, ColumnsOfBlocks)
+    key = key(X) if callable(key) and not in_blocks else key
     try:
+        key = X.by_number(key) if in_blocks else key
         if isinstance(key, bool | float) or key is None:
             raise ValueError("it is none of these")
         everything = isinstance(key, slice) and key.start is None and key.stop is None
