@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from scipy import sparse
 
 from bochner.arrays import Array, dense
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,14 @@ class FoldedRows(Protocol):
 
     def astype(self, dtype: Any) -> FoldedRows:
         """The same with X in another precision."""
+
+
+@runtime_checkable
+class RemoteFolds(Protocol):
+    """Folded rows on other machines, to which a function of them is brought: they offer this beside ``chunks``."""
+
+    def map_reduce(self, function: Callable[[Iterable[tuple[int, Rows]]], T], add: Callable[[T, T], T]) -> T:
+        """The sum of ``function(chunks)`` over the rows of every machine, in an order that is always the same."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,14 +44,27 @@ class ColumnSums:
             mean = (share @ deviation) * unit
             deviation -= mean / unit
             squares = share @ np.square(deviation, out=deviation)
-        total = self.weight + weight
+        self._join(weight, mean, weight * squares, largest)
+        self.smallest = min(self.smallest, float(X.min()))
+
+    def __add__(self, other: ColumnSums) -> ColumnSums:
+        """The sums over the rows of both."""
+        total = copy(self)
+        if other.weight > 0:
+            largest = np.maximum(self.largest, other.largest)
+            total._join(other.weight, other.mean, other._squares * (other.largest / _unit(largest)) ** 2, largest)
+        total.smallest = min(self.smallest, other.smallest)
+        return total
+
+    def _join(self, weight: float, mean: Array, squares: Array, largest: Array) -> None:
+        """Further rows: their weight, means, and sums of squares in units of the ``largest`` values of old and new."""
+        unit, total = _unit(largest), self.weight + weight
         difference = mean - self.mean
         self.mean = self.mean + difference * (weight / total)
         joined = (difference / unit) ** 2 * (self.weight * weight / total)
-        self._squares = self._squares * (self.largest / unit) ** 2 + weight * squares + joined
+        self._squares = self._squares * (self.largest / unit) ** 2 + squares + joined
         self.weight = total
         self.largest = largest
-        self.smallest = min(self.smallest, float(X.min()))
 
     @property
     def spread(self) -> Array:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -59,6 +59,14 @@ class HashCut:
         hashes = hash_numbers(numbers, self.seed)
         return in_part(hashes, self.fraction).astype(np.int64) if self.n_folds is None else fold_of(hashes, self.n_folds)
 
+    def chunks(self, start: int, rows: Rows) -> Iterator[tuple[int, Rows]]:
+        """Rows that follow on row number ``start`` in their parts, without those of weight zero; no part is empty."""
+        parts = self.parts_of(np.arange(start, start + rows.n))
+        for k in range(self.n_parts):
+            some = np.flatnonzero((parts == k) & (rows.weights > 0))
+            if len(some):
+                yield k, rows.take(some)
+
     def folds(self, numbers: Array, rows: Rows) -> Folds:
         """Rows in memory in their parts, by the numbers of the rows (n,)."""
         parts = self.parts_of(numbers)
@@ -72,21 +80,16 @@ class HashCut:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamedFolds:
-    """Rows of a source in parts; ``in_memory`` holds a sample of them, in random order, in the same parts.
+class SampledFolds:
+    """Rows in parts, most of them elsewhere; ``in_memory`` holds a sample of them, in random order, in the same parts.
 
     Rows of weight zero count for nothing.
     """
 
-    source: RowSource
     n: int
     """Number of rows of positive weight."""
-    prepare: Callable[[Block], Rows]
-    """Standardised rows with targets and weights, from a block."""
     cut: HashCut
     in_memory: Folds
-    block_rows: int
-    """Rows that are read at a time."""
     smallest_value: float
     """The smallest entry of X."""
     watch: Callable[[PassRecord], None] | None = None
@@ -125,25 +128,31 @@ class StreamedFolds:
         """The precision of X."""
         return self.in_memory.dtype
 
+    def head(self, n_rows: int, most_validated: int | None = None) -> Self | Folds:
+        """About ``n_rows`` rows: all of them, or as many of the sample."""
+        if n_rows < self.n:
+            return self.in_memory.head(n_rows, most_validated)
+        return replace(self, in_memory=replace(self.in_memory, validated=self.validated[:most_validated]))
+
+    def astype(self, dtype: Any) -> Self:
+        """The same with X in another precision."""
+        return replace(self, in_memory=self.in_memory.astype(dtype))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamedFolds(SampledFolds):
+    """Rows of a source in parts: every pass over them reads them anew, block by block."""
+
+    source: RowSource
+    prepare: Callable[[Block], Rows]
+    """Standardised rows with targets and weights, from a block."""
+    block_rows: int
+    """Rows that are read at a time."""
+
     def chunks(self) -> Iterator[tuple[int, Rows]]:
         """One pass over the source: of every block, the rows of each part."""
         self._passes[0] += 1
         with closing(watched_pass(self.source, self.block_rows, self._passes[0], self.watch)) as blocks:
             for block in blocks:
                 rows = self.prepare(block)
-                rows = replace(rows, X=rows.X.astype(self.dtype, copy=False))
-                parts = self.cut.parts_of(np.arange(block.start, block.start + block.n_rows))
-                for k in range(self.n_parts):
-                    some = np.flatnonzero((parts == k) & (rows.weights > 0))
-                    if len(some):
-                        yield k, rows.take(some)
-
-    def head(self, n_rows: int, most_validated: int | None = None) -> StreamedFolds | Folds:
-        """About ``n_rows`` rows: all of them, or as many of the sample."""
-        if n_rows < self.n:
-            return self.in_memory.head(n_rows, most_validated)
-        return replace(self, in_memory=replace(self.in_memory, validated=self.validated[:most_validated]))
-
-    def astype(self, dtype: Any) -> StreamedFolds:
-        """The same with X in another precision."""
-        return replace(self, in_memory=self.in_memory.astype(dtype))
+                yield from self.cut.chunks(block.start, replace(rows, X=rows.X.astype(self.dtype, copy=False)))

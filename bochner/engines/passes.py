@@ -10,8 +10,9 @@ import functools
 import operator
 import sys
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -21,7 +22,7 @@ from scipy import linalg, sparse
 from bochner.arrays import Array, dense, double, dtype_of, fetch, host_view, is_foreign, namespace, place
 from bochner.engines.threads import map_blocks, row_blocks
 from bochner.features import FeatureGradient, FeatureMap
-from bochner.folds import FoldedRows, Rows
+from bochner.folds import FoldedRows, RemoteFolds, Rows
 from bochner.statistics import Moments, MomentSum
 
 T = TypeVar("T")
@@ -146,30 +147,50 @@ def _add_moments(total: MomentSum, placed: FeatureMap, rows: Rows) -> None:
 
 def fold_moments(feature_map: FeatureMap, folds: FoldedRows) -> list[Moments]:
     """Moments of every part of some rows, in one pass over all of them."""
+    of_chunks = partial(_chunk_moments, feature_map, folds.n_parts)
+    return folds.map_reduce(of_chunks, _add_each) if isinstance(folds, RemoteFolds) else of_chunks(folds.chunks())
+
+
+def _chunk_moments(feature_map: FeatureMap, n_parts: int, chunks: Iterable[tuple[int, Rows]]) -> list[Moments]:
+    """Moments of every part, from chunks of them."""
     sums: dict[int, MomentSum] = {}
-    for k, rows in folds.chunks():
+    for k, rows in chunks:
         if not sums:  # all rows are alike, and the first of them say where that is
             feature_map = feature_map.place(rows.X)
-            sums = {k: MomentSum(feature_map.n_features, folds.n_targets, like=rows.X) for k in range(folds.n_parts)}
+            size = feature_map.n_features, rows.targets.shape[1]
+            sums = {k: MomentSum(*size, like=rows.X) for k in range(n_parts)}
         _add_moments(sums[k], feature_map, rows)
     return [total.moments() for total in sums.values()]
+
+
+def _add_each(some: list[Moments], others: list[Moments]) -> list[Moments]:
+    """The moments of every part of two sets of rows."""
+    return list(map(operator.add, some, others))
 
 
 def pull_back_folds(
     feature_map: FeatureMap, folds: FoldedRows, gradient_of: Callable[[int, Rows, Array], Array]
 ) -> FeatureGradient:
     """Gradient in the map of a function of all features, given ``gradient_of(part, rows, features)`` in some of them."""
+    of_chunks = partial(_pull_back_chunks, feature_map, gradient_of)
+    return folds.map_reduce(of_chunks, operator.add) if isinstance(folds, RemoteFolds) else of_chunks(folds.chunks())
+
+
+def _pull_back_chunks(
+    feature_map: FeatureMap, gradient_of: Callable[[int, Rows, Array], Array], chunks: Iterable[tuple[int, Rows]]
+) -> FeatureGradient:
+    """The same from chunks of the parts."""
 
     def of_chunk(placed: FeatureMap, k: int, rows: Rows) -> FeatureGradient:
         return _pull_back(placed, rows.X, lambda block, features: gradient_of(k, rows.take(block), features))
 
-    def of_chunks() -> Generator[FeatureGradient, None, None]:
+    def each() -> Generator[FeatureGradient, None, None]:
         placed = None
-        for k, rows in folds.chunks():
+        for k, rows in chunks:
             placed = feature_map.place(rows.X) if placed is None else placed
             yield of_chunk(placed, k, rows)
 
-    return sum_in_order(of_chunks()).on_host()
+    return sum_in_order(each()).on_host()
 
 
 def pull_back(feature_map: FeatureMap, X: Array, gradient_of: Callable[[slice, Array], Array]) -> FeatureGradient:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import operator
+import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
+from copy import copy, deepcopy
 from dataclasses import dataclass
-from functools import wraps
-from typing import Any
+from functools import partial, wraps
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Array, is_foreign
+from bochner.engines.dask_rows import DaskRows, dask_layout, dask_rows, is_dask, map_rows
 from bochner.estimators.folds import FOLDS, LARGE, is_fraction
 from bochner.estimators.validation import check_weights, refuse_masked
 from bochner.folds import FoldedRows, Rows
 from bochner.kernels import Kernel
 from bochner.memory import as_bytes, readable
 from bochner.rows import Block, RowSource, Sample, from_arrays
-from bochner.rows.source import Sampler
+from bochner.rows.source import Layout, Sampler
 from bochner.standardise import ColumnSums
 from bochner.streamed import HashCut, PassRecord, StreamedFolds, watched_pass
 
@@ -28,21 +33,144 @@ BLOCKS_AT_A_TIME = 12
 """Blocks' worth of memory that a pass takes: three are read ahead, and rows are standardised and shared out in copies."""
 COPIES = 4
 """How often a table in memory is there at a time while it is learned from."""
+NO_WEIGHT = "There are no rows of positive weight to learn from: give at least two rows a positive weight."
 IN_BLOCKS = "these rows come in blocks (or are more than max_memory has room for)"
+STAYS = ("callback", "validation", "random_state", "history_", "moments_")
+"""Attributes of learners that tasks on other machines do not need: some cannot go there, some are large."""
 SAMPLE_SHARE = BLOCK_SHARE = 0.25
 """The parts of the memory that the sample may take, with its copies, and the blocks of a pass."""
 
 
-@dataclass(frozen=True)
 class FirstPass:
-    """What a pass over all rows tells before anything is learned."""
+    """What a pass over all rows tells before anything is learned: sums of columns and targets, and a sample.
 
-    columns: ColumnSums
-    sample: Sample
-    weight_unit: float
-    """Mean of the positive weights."""
-    n_used: int
-    """Rows of positive weight."""
+    Blocks are added one by one, and what is known of some rows to what is known of those before them. Rows must be in the
+    domain of ``kernel``; those of weight zero are not in the sample. ``targets`` takes down whatever it likes of a block,
+    with ``see(block)``.
+    """
+
+    def __init__(self, layout: Any, sampler: Sampler, targets: Any, kernel: Kernel) -> None:
+        self.names, self.kernel = layout.names, kernel
+        self.columns = ColumnSums(layout.n_columns)
+        self.sampler, self.targets = sampler, targets
+        self.weight = 0.0
+        self.n_used = 0
+        """Rows of positive weight."""
+
+    def add(self, block: Block) -> None:
+        """One more block."""
+        refuse_no_targets(block)
+        try:
+            self.kernel.check_rows(block.X, names=self.names)
+        except ValueError as error:
+            raise ValueError(f"In the {block.n_rows} rows from row {block.start} on: {error}") from error
+        weights = weights_of(block)
+        self.weight, self.n_used = self.weight + float(weights.sum()), self.n_used + int(np.count_nonzero(weights))
+        self.columns.add(block.X, weights)
+        self.sampler.add(block, among=weights > 0)
+        self.targets.see(block)
+
+    def __add__(self, other: FirstPass) -> FirstPass:
+        total = copy(self)
+        for name in ("columns", "sampler", "targets", "weight", "n_used"):
+            setattr(total, name, getattr(self, name) + getattr(other, name))
+        return total
+
+    @property
+    def sample(self) -> Sample:
+        """The rows that were chosen."""
+        return self.sampler.sample()
+
+    @property
+    def weight_unit(self) -> float:
+        """Mean of the positive weights."""
+        return self.weight / self.n_used
+
+
+class Passes(Protocol):
+    """How all rows are gone over: block after block, or on many machines."""
+
+    def first(self, start: FirstPass) -> FirstPass:
+        """What ``start`` becomes in a pass over all rows."""
+
+    def folds(self, *, prepare: Callable[[Block], Rows], **common: Any) -> FoldedRows:
+        """The rows in parts; ``prepare`` makes standardised rows of a block, the others are those of SampledFolds."""
+
+
+@dataclass(frozen=True)
+class SourcePasses:
+    """Passes over a source, ``block_rows`` rows at a time; ``watch`` hears how far they are."""
+
+    source: RowSource
+    block_rows: int
+    watch: Callable[[PassRecord], None] | None
+
+    def first(self, start: FirstPass) -> FirstPass:
+        with closing(watched_pass(self.source, self.block_rows, 1, self.watch)) as blocks:
+            for block in blocks:
+                start.add(block)
+        return start
+
+    def folds(self, *, prepare: Callable[[Block], Rows], **common: Any) -> StreamedFolds:
+        return StreamedFolds(source=self.source, prepare=prepare, block_rows=self.block_rows, watch=self.watch, **common)
+
+
+@dataclass(frozen=True)
+class DaskPasses:
+    """Passes over partitions of Dask, each where it is; ``watch`` hears when they are done."""
+
+    rows: DaskRows
+    watch: Callable[[PassRecord], None] | None
+
+    def first(self, start: FirstPass) -> FirstPass:
+        few = copy(start)  # few rows come here: those of a sample, and hardly any that are not in it
+        few.sampler = Sampler(start.sampler.n, start.sampler.seed, among=self.rows.n_rows)
+        begun = time.perf_counter()
+        total = self.rows.map_reduce(partial(_seen, few), operator.add)
+        if total.sampler.n_kept < min(start.sampler.n, total.n_used):  # as where most weights are zero
+            total = self.rows.map_reduce(partial(_seen, start), operator.add)
+        if self.watch is not None:
+            n_rows, seconds = self.rows.n_rows, time.perf_counter() - begun
+            self.watch({"pass": 1, "done": n_rows, "n_rows": n_rows, "seconds": seconds})
+        return total
+
+    def folds(self, *, prepare: Callable[[Block], Rows], **common: Any) -> FoldedRows:
+        return self.rows.folds(prepare=prepare, watch=self.watch, **common)
+
+
+def _seen(start: FirstPass, block: Block) -> FirstPass:
+    """What a first pass tells of one block."""
+    first = deepcopy(start)
+    first.add(block)
+    return first
+
+
+def passes_over(
+    source: RowSource | DaskRows,
+    limit: float,
+    watch: Callable[[PassRecord], None] | None,
+    n_columns: int | None = None,
+) -> Passes:
+    """How to go over rows, within so many bytes; ``n_columns`` as in :func:`sample_size`."""
+    if isinstance(source, DaskRows):
+        return DaskPasses(source, watch)
+    return SourcePasses(source, block_size(source, limit, n_columns), watch)
+
+
+def travelling(estimator: Any, *needed: str) -> Any:
+    """A copy of an estimator for other machines: without what its tasks there do not need, but for these attributes."""
+    light = copy(estimator)
+    for name in set(vars(light)) & set(STAYS) - set(needed):
+        if name.endswith("_"):
+            delattr(light, name)
+        else:
+            setattr(light, name, None)
+    return light
+
+
+def comes_in_blocks(X: Any) -> bool:
+    """Whether rows are a source, or a collection of Dask's."""
+    return isinstance(X, RowSource) or is_dask(X)
 
 
 def on_disk(X: Any) -> bool:
@@ -52,13 +180,15 @@ def on_disk(X: Any) -> bool:
 
 def learned_in_blocks(X: Any, max_memory: Any) -> bool:
     """Whether rows are a source, or a dense array that would take more than ``max_memory`` with the copies of a fit."""
-    if isinstance(X, RowSource):
+    if comes_in_blocks(X):
         return True
     return isinstance(X, np.ndarray) and not is_foreign(X) and COPIES * X.nbytes > as_bytes(max_memory)
 
 
-def as_source(X: Any, y: Any = None, sample_weight: Any = None) -> RowSource:
-    """Rows with targets and weights as a source, with errors where they are given twice."""
+def as_source(X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+    """Rows with targets and weights as a source (or as DaskRows), with errors where they are given twice."""
+    if is_dask(X):
+        return dask_rows(X, y, sample_weight)
     if not isinstance(X, RowSource):
         for name, values in (("X", X), ("y", y), ("sample_weight", sample_weight)):
             refuse_masked(name, values)
@@ -69,7 +199,7 @@ def as_source(X: Any, y: Any = None, sample_weight: Any = None) -> RowSource:
     return X
 
 
-def check_columns(estimator: Any, source: RowSource, *, reset: bool) -> None:
+def check_columns(estimator: Any, source: RowSource | DaskRows | Layout, *, reset: bool) -> None:
     """Learn the number and the names of a source's columns, or compare them with the learned ones."""
     if reset:
         estimator.n_features_in_ = source.n_columns
@@ -78,15 +208,16 @@ def check_columns(estimator: Any, source: RowSource, *, reset: bool) -> None:
         elif hasattr(estimator, "feature_names_in_"):  # of an earlier fit
             del estimator.feature_names_in_
         return
+    advice = "open it with columns=" if isinstance(source, RowSource) else "give X[columns]"
     known = getattr(estimator, "feature_names_in_", None)
     if known is not None and source.names is not None and list(known) != list(source.names):
         missing = [name for name in known if name not in source.names]
         what = f"has no column {missing[0]!r}" if missing else "has its columns in another order, or more of them"
-        raise ValueError(f"The source {what}, and the model was fitted on {list(known)[:10]}: open it with columns=.")
+        raise ValueError(f"The source {what}, and the model was fitted on {list(known)[:10]}: {advice}.")
     if source.n_columns != estimator.n_features_in_:
         raise ValueError(
             f"The source has {source.n_columns} columns, but {type(estimator).__name__} is expecting "
-            f"{estimator.n_features_in_}: open it with columns=."
+            f"{estimator.n_features_in_}: {advice}."
         )
 
 
@@ -99,38 +230,6 @@ def refuse_no_targets(block: Block) -> None:
     """An error where a block comes without targets."""
     if block.y is None:
         raise ValueError("These rows come without targets: open them with target=, or give y beside an array.")
-
-
-def first_pass(
-    source: RowSource,
-    sampler: Sampler,
-    *,
-    block_rows: int,
-    kernel: Kernel,
-    see: Callable[[Block], None],
-    watch: Callable[[PassRecord], None] | None = None,
-) -> FirstPass:
-    """Sums of the columns, a sample, and whatever ``see`` takes of every block; rows must be in the kernel's domain.
-
-    Rows of weight zero are not in the sample. ``watch`` hears how far the pass is.
-    """
-    columns = ColumnSums(source.n_columns)
-    weight, n_used = 0.0, 0
-    with closing(watched_pass(source, block_rows, 1, watch)) as blocks:
-        for block in blocks:
-            refuse_no_targets(block)
-            try:
-                kernel.check_rows(block.X, names=source.names)
-            except ValueError as error:
-                raise ValueError(f"In the {block.n_rows} rows from row {block.start} on: {error}") from error
-            weights = weights_of(block)
-            weight, n_used = weight + float(weights.sum()), n_used + int(np.count_nonzero(weights))
-            columns.add(block.X, weights)
-            sampler.add(block, among=weights > 0)
-            see(block)
-    if weight == 0:
-        raise ValueError("There are no rows of positive weight to learn from: give at least two rows a positive weight.")
-    return FirstPass(columns, sampler.sample(), weight / n_used, n_used)
 
 
 def hash_cut(criterion: str, validation: Any, n_rows: int, seed: int) -> HashCut:
@@ -154,35 +253,25 @@ def hash_cut(criterion: str, validation: Any, n_rows: int, seed: int) -> HashCut
     return HashCut(seed, fraction=0.2 if validation is None else float(validation))
 
 
-def cut_source(
-    source: RowSource,
-    first: FirstPass,
-    cut: HashCut,
-    *,
-    prepare: Callable[[Block], Rows],
-    block_rows: int,
-    watch: Callable[[PassRecord], None] | None = None,
-) -> FoldedRows:
-    """Rows in blocks in their parts, after a first pass; in memory where all of them are in its sample."""
+def cut_source(passes: Passes, first: FirstPass, cut: HashCut, estimator: Any) -> FoldedRows:
+    """Rows in their parts after a first pass, as an estimator prepares them; in memory where all are in the sample."""
+    sample = first.sample
     shuffle = np.random.default_rng(cut.seed + 2)  # of its own: frequencies are the same for a sample of any size
-    order = shuffle.permutation(len(first.sample.numbers))
-    rows = prepare(Block(0, first.sample.X, first.sample.y, first.sample.weight).take(order))
-    folds = cut.folds(first.sample.numbers[order], rows)
+    order = shuffle.permutation(len(sample.numbers))
+    rows = estimator._prepared(Block(0, sample.X, sample.y, sample.weight).take(order))
+    folds = cut.folds(sample.numbers[order], rows)
     if folds.n == first.n_used:
         return folds
-    return StreamedFolds(
-        source=source,
+    return passes.folds(
         n=first.n_used,
-        prepare=prepare,
+        prepare=travelling(estimator)._prepared,
         cut=cut,
         in_memory=folds,
-        block_rows=block_rows,
         smallest_value=first.columns.smallest,
-        watch=watch,
     )
 
 
-def sample_size(source: RowSource, wanted: int, limit: float, n_columns: int | None = None) -> int:
+def sample_size(source: RowSource | DaskRows, wanted: int, limit: float, n_columns: int | None = None) -> int:
     """How many rows a sample may have, at most ``wanted``; an error where there is no room for any.
 
     ``n_columns`` are those that rows have where they are learned from, if not those of the source.
@@ -214,10 +303,15 @@ def new_blocks(estimator: Any, source: RowSource) -> Generator[Block, None, None
 
 
 def block_by_block(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a method of rows take a source too: block after block, with the results one under the other."""
+    """Let a method of rows take a source too: block after block, with the results one under the other.
+
+    That of a collection of Dask's is a dask.array, to be computed where the rows are.
+    """
 
     @wraps(method)
     def each(self: Any, X: Any, *args: Any, **options: Any) -> Any:
+        if is_dask(X):
+            return _by_partition(method, self, X, *args, **options)
         if not on_disk(X):
             return method(self, X, *args, **options)
         with closing(new_blocks(self, as_source(X))) as blocks:
@@ -226,15 +320,44 @@ def block_by_block(method: Callable[..., Any]) -> Callable[..., Any]:
     return each
 
 
-def compared(estimator: Any, source: RowSource) -> tuple[Array, Array, Array]:
+def _by_partition(method: Callable[..., Any], estimator: Any, X: Any, *args: Any, **options: Any) -> Any:
+    """A method of rows of the partitions of X, as a dask.array."""
+    check_is_fitted(estimator)
+    rows = dask_layout(X)
+    check_columns(estimator, rows, reset=False)
+    light = travelling(estimator, *(("moments_",) if args or options else ()))
+    function = partial(_of_rows, method, light, args, options)
+    return map_rows(function, X, like=function(np.zeros((1, rows.n_columns), dtype=rows.dtype)))
+
+
+def _of_rows(method: Callable[..., Any], estimator: Any, args: Any, options: Any, X: Array) -> Any:
+    """A method of the rows of one partition, whose columns were compared; there may be none."""
+    X = np.asarray(X).astype(np.float32 if X.dtype == np.float32 else np.float64, copy=False)
+    rows = Block(0, X if len(X) else np.zeros((1, X.shape[1]), dtype=X.dtype))
+    return _first(method(estimator, rows, *args, **options), len(X))
+
+
+def _first(result: Any, n: int) -> Any:
+    """The first n rows of a result, or of each where it is a tuple."""
+    return tuple(_first(each, n) for each in result) if isinstance(result, tuple) else result[:n]
+
+
+def compared(estimator: Any, source: RowSource | DaskRows) -> tuple[Array, Array, Array]:
     """The targets of all rows, what an estimator predicts, and the weights, in one pass."""
-    found = []
-    with closing(new_blocks(estimator, source)) as blocks:
-        for block in blocks:
-            refuse_no_targets(block)
-            found.append((block.y, estimator.predict(block), weights_of(block)))
+    if isinstance(source, DaskRows):
+        check_is_fitted(estimator)
+        check_columns(estimator, source, reset=False)
+        found = source.map(partial(_compared, travelling(estimator)))
+    else:
+        with closing(new_blocks(estimator, source)) as blocks:
+            found = [_compared(estimator, block) for block in blocks]
     y, predictions, weights = _stack(found)
     return y, predictions, weights
+
+
+def _compared(estimator: Any, block: Block) -> tuple[Array, Array, Array]:
+    refuse_no_targets(block)
+    return block.y, estimator.predict(block), weights_of(block)
 
 
 def _stack(parts: Sequence[Any]) -> Any:

@@ -16,6 +16,7 @@ from bochner.arrays import Array
 from bochner.calibration import SoftmaxCalibration
 from bochner.criteria import Criterion
 from bochner.descent import Level
+from bochner.engines.dask_rows import is_dask
 from bochner.estimators.blocks import IN_BLOCKS, FirstPass, as_source, learned_in_blocks
 from bochner.estimators.labels import ClassSums, ScoreClassifier, check_labels
 from bochner.estimators.machine import KernelMachine, refuse_device
@@ -126,7 +127,8 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from rows X (n, m) and labels y (n,), with weights (n,) if given.
 
-        X may be rows in blocks, with their labels and weights: see :func:`bochner.open_rows`.
+        X may be rows in blocks, with their labels and weights: see :func:`bochner.open_rows`. Or X, y and the weights are
+        collections of Dask's, and learned from on its cluster.
         """
         if learned_in_blocks(X, self.max_memory):
             return self._finish(self._learn_blocks(X, y, None, sample_weight))
@@ -164,7 +166,7 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
         if self.loss != "squared":
             raise ValueError(f"loss={self.loss!r} needs all rows in memory, and {IN_BLOCKS}: use loss='squared'.")
         source = as_source(X, y, sample_weight)
-        if classes is None and y is not None:
+        if classes is None and y is not None and not is_dask(X):
             classes = check_labels(self, X, y)
         return self._learn_source(source, ClassSums(self, classes))
 
@@ -188,9 +190,9 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
                 stacklevel=5,
             )
 
-    def _prepare_source(self, first: FirstPass, sums: ClassSums) -> None:
-        super()._prepare_source(first, sums)
-        self._weight_unit *= self._mean_class_weight(sums)
+    def _prepare_source(self, first: FirstPass, are_sparse: bool) -> None:
+        super()._prepare_source(first, are_sparse)
+        self._weight_unit *= self._mean_class_weight(first.targets)
 
     def _criterion(self) -> Callable[[Any], Criterion]:
         if self.loss == "squared":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,9 @@ from sklearn.utils.validation import _check_y, check_consistent_length
 
 from bochner.arrays import Array, namespace
 from bochner.calibration import SoftmaxCalibration
-from bochner.estimators.blocks import as_source, block_by_block, compared, weights_of
+from bochner.estimators.blocks import as_source, block_by_block, comes_in_blocks, compared, travelling, weights_of
 from bochner.estimators.validation import beside_rows, on_host, refuse_missing_targets
-from bochner.rows import Block, RowSource
+from bochner.rows import Block
 
 
 def check_labels(estimator: Any, X: Array, y: Any) -> Array:
@@ -38,7 +39,7 @@ class ClassSums:
     """
 
     def __init__(self, estimator: Any, classes: Any = None) -> None:
-        self.estimator = estimator
+        self.estimator = travelling(estimator)
         self._expected = None if classes is None else np.unique(classes)
         self._seen: dict[Any, Array] = {}
 
@@ -49,6 +50,15 @@ class ClassSums:
         sums = [np.bincount(numbers, each, minlength=len(labels)) for each in ((weights > 0).astype(float), weights)]
         for label, *each in zip(labels.tolist(), *sums, strict=True):
             self._seen[label] = self._seen.get(label, np.zeros(2)) + each
+
+    def __add__(self, other: ClassSums) -> ClassSums:
+        """The sums over the rows of both."""
+        total = copy(self)
+        total._seen = {
+            label: self._seen.get(label, np.zeros(2)) + other._seen.get(label, np.zeros(2))
+            for label in {**self._seen, **other._seen}
+        }
+        return total
 
     @property
     def labels(self) -> Array:
@@ -120,7 +130,7 @@ class ScoreClassifier(ClassifierMixin):
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The share of rows whose class is told rightly, as in scikit-learn; X may be rows in blocks."""
-        if isinstance(X, RowSource):
+        if comes_in_blocks(X):
             y, predictions, sample_weight = compared(self, as_source(X, y, sample_weight))
             return float(accuracy_score(y, predictions, sample_weight=sample_weight))
         found = {"y_true": y, "y_pred": self.predict(X), "sample_weight": sample_weight}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import operator
 from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import replace
@@ -17,19 +18,21 @@ from bochner.arrays import Array, double, dtype_of, fetch64, gpu_of, is_foreign
 from bochner.criteria import Criterion, Evaluation, HeldOutError
 from bochner.descent import Level
 from bochner.engines import moments, predict
+from bochner.engines.dask_rows import DaskRows, dask_rows, is_dask
 from bochner.engines.devices import check_device, on_device, predict_on
 from bochner.estimators.blocks import (
+    NO_WEIGHT,
     FirstPass,
     as_source,
-    block_size,
     check_columns,
     cut_source,
-    first_pass,
     hash_cut,
     learned_in_blocks,
     new_blocks,
+    passes_over,
     refuse_no_targets,
     sample_size,
+    travelling,
     weights_of,
 )
 from bochner.estimators.folds import FOLDS
@@ -46,6 +49,7 @@ from bochner.rows.source import Sampler
 from bochner.single_kernel import LOWEST_IN_FLOAT32, LearnedKernel, default_levels, learn_kernel
 from bochner.solvers.normal_equations import CentredMoments
 from bochner.standardise import Standardiser
+from bochner.statistics import Moments
 
 FEWEST_FEATURES, MOST_FEATURES = 256, 4000
 """Limits of the number of features that n_features=None chooses."""
@@ -95,7 +99,7 @@ class KernelMachine(KernelLearner):
         folds = self._folds(rows, rng, X, on_host(y), weights > 0)
         return self._learn_folds(folds, rows, rng, before)
 
-    def _learn_source(self, source: RowSource, sums: Any) -> LearnedKernel:
+    def _learn_source(self, source: RowSource | DaskRows, sums: Any) -> LearnedKernel:
         """The same from rows in blocks: kernels are tried on a sample, and the regression is fitted to all rows.
 
         ``sums`` takes down their targets in a first pass, with ``see(block)``.
@@ -109,7 +113,7 @@ class KernelMachine(KernelLearner):
             folds = self._sampled(source, sums, rng, line if self.verbose else None)
             return self._learn_folds(folds, Rows.stack(list(folds.in_memory.parts)), rng, before)
 
-    def _sampled(self, source: RowSource, sums: Any, rng: np.random.Generator, watch: Any) -> FoldedRows:
+    def _sampled(self, source: RowSource | DaskRows, sums: Any, rng: np.random.Generator, watch: Any) -> FoldedRows:
         """Rows in blocks in their parts, after a first pass over them; in memory where all of them are in the sample."""
         n_rows, seed = source.n_rows, int(rng.integers(2**62))
         n_parts = hash_cut(self.criterion, self.validation, n_rows, seed).n_parts
@@ -119,32 +123,28 @@ class KernelMachine(KernelLearner):
         limit = as_bytes(self.max_memory)
         limit = min(limit, 2 * (limit - self._matrix_bytes(*size)))  # of which rows and their sample have half
         wanted = max([level.n_rows for level in levels if level.n_rows < n_rows], default=0)
-        read = block_size(source, limit)
-        first = first_pass(
-            source,
-            Sampler(sample_size(source, max(wanted, FEWEST_SAMPLED), limit), seed + 1),
-            block_rows=read,
-            kernel=self._strictest(),
-            see=sums.see,
-            watch=watch,
-        )
-        self._prepare_source(first, sums)
+        passes = passes_over(source, limit, watch)
+        sampler = Sampler(sample_size(source, max(wanted, FEWEST_SAMPLED), limit), seed + 1)
+        first = passes.first(FirstPass(source, sampler, sums, self._strictest()))
+        if first.weight == 0:
+            raise ValueError(NO_WEIGHT)
+        self._prepare_source(first, sparse.issparse(first.sample.X))
         cut = hash_cut(self.criterion, self.validation, first.n_used, seed)
-        return cut_source(source, first, cut, prepare=self._prepared, block_rows=read, watch=watch)
+        return cut_source(passes, first, cut, self)
 
     def _prepare_targets(self, sums: Any) -> None:
         """Take over what a first pass took down of the targets."""
         raise NotImplementedError
 
-    def _prepare_source(self, first: FirstPass, sums: Any) -> None:
+    def _prepare_source(self, first: FirstPass, are_sparse: bool) -> None:
         """Standardisers of rows and targets, and the unit of weights, from the first pass over all rows."""
-        self._prepare_targets(sums)
+        self._prepare_targets(first.targets)
         self._weight_unit = first.weight_unit
         as_they_are = not self.standardize or any(np.isfinite(family.lower) for family in self._families())
         self.standardiser_ = (
             Standardiser.identity(len(first.columns.mean))
             if as_they_are
-            else Standardiser.of_sums(first.columns, centred=not sparse.issparse(first.sample.X))
+            else Standardiser.of_sums(first.columns, centred=not are_sparse)
         )
 
     def _prepared(self, block: Block) -> Rows:
@@ -232,11 +232,23 @@ class KernelMachine(KernelLearner):
         """Add rows to the normal equations of a fitted model and solve them again; kernel and penalty stay."""
         if self.moments_ is None:
             raise ValueError("partial_fit needs the sums over earlier rows: fit with keep_moments=True.")
-        with closing(self._further_rows(X, y, sample_weight)) as further:
-            for rows in further:
-                new = moments(self.feature_map_, self._exact_enough(rows.X), rows.targets, rows.weights)
-                self.moments_ = self.moments_ + new
+        if is_dask(X):
+            source = dask_rows(X, y, sample_weight)
+            check_columns(self, source, reset=False)
+            self.moments_ = self.moments_ + source.map_reduce(travelling(self)._moments_of, operator.add)
+        else:
+            with closing(self._further_rows(X, y, sample_weight)) as further:
+                for rows in further:
+                    self.moments_ = self.moments_ + self._moments(rows)
         self._keep_coefficients(*CentredMoments(self.moments_).coefficients(self.alpha_))
+
+    def _moments_of(self, block: Block) -> Moments:
+        """Moments of the rows of a block like those of the fit."""
+        refuse_no_targets(block)
+        return self._moments(self._prepared(replace(block, X=self._check_new_rows(block))))
+
+    def _moments(self, rows: Rows) -> Moments:
+        return moments(self.feature_map_, self._exact_enough(rows.X), rows.targets, rows.weights)
 
     def _further_rows(self, X: Any, y: Any, sample_weight: Any) -> Generator[Rows, None, None]:
         """Checked and standardised rows like those of the fit, in one piece or in blocks."""

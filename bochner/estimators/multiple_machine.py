@@ -20,14 +20,14 @@ from bochner.engines import predict
 from bochner.engines.devices import check_device, on_device, predict_on
 from bochner.estimators.blocks import (
     IN_BLOCKS,
+    NO_WEIGHT,
     FirstPass,
-    block_size,
     check_columns,
     cut_source,
-    first_pass,
     hash_cut,
     learned_in_blocks,
     on_disk,
+    passes_over,
     sample_size,
     weights_of,
 )
@@ -129,15 +129,17 @@ class MultipleKernelMachine(BaseEstimator):
         self._check_memory(random, cut.n_parts)  # before a pass that may take long
         limit = as_bytes(self.max_memory)
         limit = min(limit, 2 * (limit - matrix_bytes(sum(random), cut.n_parts)))  # of which rows and their sample have half
-        read = block_size(source, limit, width)
         sampler = Sampler(sample_size(source, FEWEST_SAMPLED, limit, width), seed + 1)
         with closing(PassLine()) as line:
             watch = line if self.verbose else None
-            first = first_pass(source, sampler, block_rows=read, kernel=together, see=sums.see, watch=watch)
+            passes = passes_over(source, limit, watch, width)
+            first = passes.first(FirstPass(source, sampler, sums, together))
+            if first.weight == 0:
+                raise ValueError(NO_WEIGHT)
             kernels = self._prepare_source(first, sums, np.random.default_rng(seed + 3))
             self._n_rows = first.n_used
             cut = hash_cut("auto", self.validation, first.n_used, seed)
-            folds = cut_source(source, first, cut, prepare=self._prepared, block_rows=read, watch=watch)
+            folds = cut_source(passes, first, cut, self)
             return self._learn_folds(folds, kernels, rng)
 
     def _prepare_source(self, first: FirstPass, sums: Any, rng: np.random.Generator) -> list[Kernel]:

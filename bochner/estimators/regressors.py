@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +12,15 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import _check_y, check_consistent_length
 
 from bochner.arrays import Array
-from bochner.estimators.blocks import as_source, block_by_block, compared, learned_in_blocks, weights_of
+from bochner.estimators.blocks import (
+    as_source,
+    block_by_block,
+    comes_in_blocks,
+    compared,
+    learned_in_blocks,
+    travelling,
+    weights_of,
+)
 from bochner.estimators.machine import KernelMachine
 from bochner.estimators.validation import (
     all_or_nothing,
@@ -21,7 +30,7 @@ from bochner.estimators.validation import (
     refuse_text_targets,
 )
 from bochner.kernels import Kernel
-from bochner.rows import Block, RowSource
+from bochner.rows import Block
 from bochner.standardise import ColumnSums, Standardiser
 from bochner.uncertainty import relative_variances
 
@@ -50,7 +59,7 @@ def targets_like_fit(estimator: Any, X: Array, y: Any) -> Array:
 
 def r_squared(estimator: Any, X: Any, y: Any, sample_weight: Any) -> float:
     """The share of the variance of y that an estimator predicts; X may be rows in blocks."""
-    if isinstance(X, RowSource):
+    if comes_in_blocks(X):
         y, predictions, sample_weight = compared(estimator, as_source(X, y, sample_weight))
     else:
         predictions = estimator.predict(X)
@@ -62,13 +71,14 @@ class TargetSums:
     """What a first pass over rows in blocks takes down of their targets."""
 
     def __init__(self, estimator: Any) -> None:
-        self.estimator = estimator
+        self.estimator = travelling(estimator)
         self.one_target = True
+        self.columns = ColumnSums(0)
 
     def see(self, block: Block) -> None:
         """One more block."""
         targets, self.one_target = check_targets(self.estimator, block.X, block.y)
-        if block.start == 0:
+        if not len(self.columns.mean):
             self.columns = ColumnSums(targets.shape[1])
         self.columns.add(targets, weights_of(block))
 
@@ -76,6 +86,12 @@ class TargetSums:
         """Let an estimator know the shape of its targets and how to standardise them."""
         estimator._one_target = self.one_target
         estimator._target_standardiser = Standardiser.of_sums(self.columns)
+
+    def __add__(self, other: TargetSums) -> TargetSums:
+        """The sums over the rows of both."""
+        total = copy(self)
+        total.columns = self.columns + other.columns
+        return total
 
 
 class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
@@ -246,7 +262,8 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from rows X (n, m) and targets y (n,) or (n, c), with weights (n,) if given.
 
-        X may be rows in blocks, with their targets and weights: see :func:`bochner.open_rows`.
+        X may be rows in blocks, with their targets and weights: see :func:`bochner.open_rows`. Or X, y and the weights are
+        collections of Dask's, and learned from on its cluster.
         """
         if learned_in_blocks(X, self.max_memory):
             learned = self._learn_source(as_source(X, y, sample_weight), TargetSums(self))

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, _get_feature_names, validate_data
 
 from bochner.arrays import Array, fetch, gpu_of, is_foreign, namespace
+from bochner.engines.dask_rows import is_dask
 from bochner.kernels import Kernel
 from bochner.rows import Block, RowSource
 
@@ -31,6 +32,10 @@ def check_rows(estimator: Any, X: Any, *, kernel: Kernel, reset: bool) -> Array:
     if isinstance(X, RowSource):
         raise ValueError(
             f"{type(estimator).__name__} takes no rows in blocks: give it arrays, such as those of source.sample(20_000)."
+        )
+    if is_dask(X):
+        raise ValueError(
+            f"{type(estimator).__name__} takes no rows of Dask's here: give it those of X.compute(), or of some partitions."
         )
     refuse_masked("X", X)
     if is_foreign(X):

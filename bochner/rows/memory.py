@@ -29,7 +29,7 @@ class ArraysPart(Part):
     def pieces(self, step: int) -> Generator[Block, None, None]:
         for start in range(0, self.rows.n_rows, step):
             rows = self.rows.take(slice(start, start + step))
-            yield _as_block(start, (rows.X, rows.y, rows.weight), "X")
+            yield as_block(start, (rows.X, rows.y, rows.weight), "X")
 
 
 class BlocksPart(Part):
@@ -44,7 +44,7 @@ class BlocksPart(Part):
         iterator = self.start()
         try:
             for number, given in enumerate(iterator):
-                block = _as_block(start, given, f"block {number}")
+                block = as_block(start, given, f"block {number}")
                 self._check(block, number)
                 if block.n_rows:
                     yield replace(block, X=block.X.copy())  # which may be a buffer that is filled again
@@ -105,7 +105,7 @@ def from_arrays(
     for name, values in (("y", y), ("weight", weight)):
         if values is not None and len(values) != X.shape[0]:
             raise ValueError(f"{name} has {len(values)} rows, and X has {X.shape[0]}: they must be the same.")
-    first = _as_block(0, (X[:0], None if y is None else y[:0], None if weight is None else weight[:0]), "X")
+    first = as_block(0, (X[:0], None if y is None else y[:0], None if weight is None else weight[:0]), "X")
     return RowSource([ArraysPart(X, y, weight)], _layout(first, names, dtype))
 
 
@@ -150,7 +150,7 @@ def from_blocks(
     if given is None:
         raise ValueError("from_blocks got no blocks: at least one is needed, of one row or more.")
     names = _names(given[0] if isinstance(given, tuple | list) else given) if names is None else tuple(names)
-    first = _as_block(0, given, "block 0")
+    first = as_block(0, given, "block 0")
     n_rows = None if n_rows is None else whole_number("n_rows", n_rows)
     return RowSource([BlocksPart(start, first, n_rows)], _layout(first, names, dtype))
 
@@ -179,7 +179,7 @@ class _Restart:
         return iterator
 
 
-def _as_block(start: int, given: Any, where: str) -> Block:
+def as_block(start: int, given: Any, where: str) -> Block:
     """X, (X, y) or (X, y, weight) as a block, or an error."""
     parts = tuple(given) if isinstance(given, tuple | list) else (given,)
     if not 1 <= len(parts) <= 3:

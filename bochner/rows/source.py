@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Sequence
 from contextlib import closing
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -186,19 +187,40 @@ class RowSource:
 
 
 class Sampler:
-    """A sample of ``n`` rows in the making: block after block, it keeps those of the smallest hashes."""
+    """A sample of ``n`` rows in the making: block after block, it keeps those of the smallest hashes.
 
-    def __init__(self, n: int, seed: int = 0) -> None:
+    Of ``among`` rows in all, where that is given, rows are left out that are very unlikely to be in the sample: look at
+    ``n_kept``, which is less than n where they would have been in it.
+    """
+
+    def __init__(self, n: int, seed: int = 0, among: int | None = None) -> None:
         self.n, self.seed = whole_number("n", n), seed
         self._kept: list[tuple[Array, Block]] = []
-        self._limit = np.uint64(2**64 - 1)
+        share = 1.0 if among is None else min(1.0, (self.n + 6 * self.n**0.5 + 36) / among)  # six standard deviations
+        self._limit = np.uint64(min(int(share * 2.0**64), 2**64 - 1))
 
     def add(self, block: Block, among: Array | bool = True) -> None:
         """One more block; rows are chosen where the mask ``among`` (k,) says so."""
         hashes = row_hash(block.start, block.start + block.n_rows, self.seed)
         chosen = np.flatnonzero((hashes <= self._limit) & among)
         self._kept.append((chosen + block.start, block.take(chosen)))
-        if sum(len(numbers) for numbers, _ in self._kept) > 2 * self.n:
+        self._thin_out()
+
+    def __add__(self, other: Sampler) -> Sampler:
+        """The sample of these rows and of others that come after them."""
+        total = copy(self)
+        total._kept = self._kept + other._kept
+        total._limit = min(self._limit, other._limit)
+        total._thin_out()
+        return total
+
+    @property
+    def n_kept(self) -> int:
+        """Rows that are held: n or more, or all that were added."""
+        return sum(len(numbers) for numbers, _ in self._kept)
+
+    def _thin_out(self) -> None:
+        if self.n_kept > 2 * self.n:
             self._kept = [_smallest(self._kept, self.n, self.seed)]
             self._limit = hash_numbers(self._kept[0][0], self.seed).max()
 

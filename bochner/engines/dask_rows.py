@@ -1,0 +1,396 @@
+"""Rows in the partitions of Dask collections: they stay on the machines where they are, and what is summed over them comes.
+
+A partition becomes a small sum on the worker that has it. Sums are added in pairs by the numbers of the partitions, and
+every task has one thread of BLAS: which worker was first, and how many there are, changes no bit. Tasks are pure, so that
+Dask can do those of a lost worker again. Work runs on the active client of ``distributed``, or else on Dask's own scheduler.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+
+from bochner.arrays import Array
+from bochner.blas import one_blas_thread
+from bochner.folds import Folds, Rows
+from bochner.memory import free_bytes
+from bochner.rows import Block
+from bochner.rows.checks import check_values, common_dtype
+from bochner.rows.memory import as_block
+from bochner.rows.source import Layout
+from bochner.streamed import HashCut, PassRecord, SampledFolds
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+SHARE = 0.5
+"""The part of the workers' free memory that standardised rows may take between passes; else they are made for every pass."""
+POLL, ALONE = 2.0, 30.0
+"""Seconds between looks at the workers while a result is waited for, and those without any after which they are lost."""
+
+
+def is_dask(values: Any) -> bool:
+    """Whether values are a collection of Dask's."""
+    return type(values).__module__.partition(".")[0] in ("dask", "dask_expr")
+
+
+@dataclass(frozen=True)
+class DaskRows:
+    """Rows, targets and weights in partitions, none of them empty. Made by :func:`dask_rows`."""
+
+    partitions: tuple[Any, ...]
+    """A ``Delayed`` :class:`bochner.rows.Block` each, whose ``start`` counts all rows."""
+    n_rows: int
+    n_columns: int
+    dtype: Any
+    """float32 or float64: the precision of X."""
+    names: tuple[str, ...] | None = None
+    """Names of the columns."""
+
+    def map(self, function: Callable[[Block], T]) -> list[T]:
+        """``function`` of every partition, in their order, brought here."""
+        found: list[T] = _run(_dask().delayed(list)(_each(function, self.partitions)))
+        return found
+
+    def map_reduce(self, function: Callable[[Block], T], add: Callable[[T, T], T]) -> T:
+        """The sum of ``function`` over the partitions."""
+        return _sum(function, self.partitions, add)
+
+    def folds(
+        self,
+        *,
+        n: int,
+        cut: HashCut,
+        in_memory: Folds,
+        smallest_value: float,
+        prepare: Callable[[Block], Rows],
+        watch: Callable[[PassRecord], None] | None = None,
+    ) -> DaskFolds:
+        """The rows in parts; ``prepare`` makes standardised rows with targets and weights from a block."""
+        chunks = _each(partial(_chunks, prepare, cut), self.partitions)
+        row_bytes = self.dtype.itemsize * self.n_columns + 8 * (in_memory.n_targets + 1)
+        if row_bytes * self.n_rows <= _room():
+            with _told():
+                chunks = list(_dask().persist(*chunks))
+        return DaskFolds(
+            n=n, cut=cut, in_memory=in_memory, smallest_value=smallest_value, watch=watch, partitions=tuple(chunks)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DaskFolds(SampledFolds):
+    """Standardised rows in parts, on the workers of a cluster."""
+
+    partitions: tuple[Any, ...]
+    """A ``Delayed`` list of the chunks of each partition."""
+
+    def chunks(self) -> Iterator[tuple[int, Rows]]:
+        """All rows, brought here one partition at a time: sums over them are better taken by :meth:`map_reduce`."""
+        for partition in self.partitions:
+            yield from _cast(self.dtype, _run(partition))
+
+    def map_reduce(self, function: Callable[[Iterable[tuple[int, Rows]]], T], add: Callable[[T, T], T]) -> T:
+        """The sum of ``function(chunks)`` over the partitions, taken where they are."""
+        self._passes[0] += 1
+        start = time.perf_counter()
+        total = _sum(partial(_of_chunks, function, self.dtype), self.partitions, add)
+        if self.watch is not None:
+            seconds = time.perf_counter() - start
+            self.watch({"pass": self._passes[0], "done": self.n, "n_rows": self.n, "seconds": seconds})
+        return total
+
+
+def dask_rows(X: Any, y: Any = None, weight: Any = None) -> DaskRows:
+    """The rows of a dask.array (n, m) or dask.dataframe X, with targets y (n,) or (n, c) and weights (n,) beside them.
+
+    Where Dask does not know how many rows partitions have, these are counted first.
+    """
+    layout = dask_layout(X)
+    beside = {name: values for name, values in (("y", y), ("sample_weight", weight)) if values is not None}
+    lengths = _lengths(X=X, **{name: values for name, values in beside.items() if is_dask(values)})
+    rows = lengths.pop("X")
+    for name, values in beside.items():
+        n = sum(lengths[name]) if name in lengths else len(values)
+        if n != sum(rows):
+            raise ValueError(f"{name} has {n} rows, and X has {sum(rows)}: they must be the same.")
+    pieces = [_pieces(X)]
+    for name in ("y", "sample_weight"):
+        given = beside.get(name)
+        pieces.append([None] * len(rows) if given is None else _like(name, given, lengths.get(name), rows))
+    starts = np.cumsum([0, *rows]).tolist()
+    make = _dask().delayed(_block, pure=False, traverse=False)
+    blocks = tuple(
+        make(_Place(i, starts[i], rows[i], layout), *parts) for i, parts in enumerate(zip(*pieces, strict=True)) if rows[i]
+    )
+    if not blocks:
+        raise ValueError("There are no rows: at least one is needed.")
+    return DaskRows(blocks, sum(rows), layout.n_columns, layout.dtype, layout.names)
+
+
+def dask_layout(X: Any) -> Layout:
+    """Columns and precision of X, or an error where it is no table of numbers."""
+    if hasattr(X, "columns") and hasattr(X, "to_delayed"):
+        names = tuple(str(name) for name in X.columns)
+        for name, dtype in zip(names, X.dtypes, strict=True):
+            if dtype.kind not in "biuf":
+                raise ValueError(f"X, column {name!r} holds {dtype}, not numbers: encode it first, or leave it out.")
+        return Layout(len(names), common_dtype([_plain(dtype) for dtype in X.dtypes]), names)
+    if not hasattr(X, "chunks") or X.ndim != 2:
+        what = f"an array of {X.ndim} dimensions" if hasattr(X, "chunks") else type(X).__name__
+        raise ValueError(f"X must be a dask.array (rows, columns) or a dask.dataframe, got {what}.")
+    if X.dtype.kind not in "biuf":
+        raise ValueError(f"X must hold numbers, got {X.dtype}: encode text as numbers first.")
+    return Layout(int(X.shape[1]), common_dtype([X.dtype]))
+
+
+def map_rows(function: Callable[[Array], Any], X: Any, like: Any) -> Any:
+    """A dask.array of ``function`` of the rows of every partition of X, or a tuple of them; ``like``: that of one row."""
+    if isinstance(like, tuple):
+        return tuple(map_rows(partial(_item, i, function), X, one) for i, one in enumerate(like))
+    if not hasattr(X, "chunks"):
+        X = X.to_dask_array()
+    X = X.rechunk({1: -1})
+    chunks = (X.chunks[0], *((size,) for size in like.shape[1:]))
+    axes = {"drop_axis": 1} if like.ndim == 1 else {}
+    shared = _dask().delayed(function, pure=False, traverse=False)  # once, not in every task
+    return X.map_blocks(
+        _mapped, function=shared, dtype=like.dtype, meta=np.empty((0,) * like.ndim, like.dtype), chunks=chunks, **axes
+    )
+
+
+# -- rows ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a partition is among the others, and what they have in common."""
+
+    number: int
+    start: int
+    n_rows: int
+    layout: Layout
+
+
+def _lengths(**collections: Any) -> dict[str, list[int]]:
+    """The number of rows of every partition; those that Dask does not know are counted."""
+    known, unknown = {}, {}
+    for name, values in collections.items():
+        chunks = getattr(values, "chunks", ((math.nan,),))[0]
+        if any(math.isnan(n) for n in chunks):
+            unknown[name] = _each(len, _pieces(values))
+        else:
+            known[name] = [int(n) for n in chunks]
+    return {**known, **_run(_dask().delayed(unknown))} if unknown else known
+
+
+def _pieces(values: Any) -> list[Any]:
+    """The partitions as ``Delayed`` objects."""
+    if hasattr(values, "chunks") and values.ndim == 2 and values.shape[1] > 0 and len(values.chunks[1]) > 1:
+        values = values.rechunk({1: -1})
+    return list(np.ravel(np.asarray(values.to_delayed(), dtype=object)))
+
+
+def _like(name: str, values: Any, lengths: list[int] | None, rows: list[int]) -> list[Any]:
+    """Targets or weights in partitions of as many rows as those of X."""
+    if lengths is None:  # in memory here
+        cuts = np.cumsum(rows)[:-1]
+        return [_dask().delayed(part, pure=False, traverse=False) for part in np.split(np.asarray(values), cuts)]
+    if lengths != rows:
+        if not hasattr(values, "chunks") or any(math.isnan(n) for n in values.chunks[0]):
+            differ = next((i for i, (a, b) in enumerate(zip(lengths, rows, strict=False)) if a != b), None)
+            what = (
+                f"{len(lengths)} partitions, and X has {len(rows)}"
+                if differ is None
+                else f"{lengths[differ]} rows in partition {differ}, and X has {rows[differ]}"
+            )
+            raise ValueError(
+                f"{name} has {what}: take both from one dask.dataframe, or give them the same partitions, such as "
+                f"{name}.to_dask_array(lengths=True) and X.to_dask_array(lengths=True)."
+            )
+        values = values.rechunk({0: tuple(rows)})
+    return _pieces(values)
+
+
+def _block(place: _Place, X: Any, y: Any, weight: Any) -> Block:
+    """A partition as a checked block."""
+    where = f"partition {place.number}"
+    block = as_block(0, (_numbers(X), _numbers(y), _numbers(weight)), where)
+    if block.n_rows != place.n_rows:
+        raise ValueError(f"{where} had {block.n_rows} rows when it was computed, and {place.n_rows} were expected.")
+    with np.errstate(over="ignore"):  # too large for float32: told as infinity
+        block = replace(block, X=block.X.astype(place.layout.dtype, copy=False))
+    check_values(block, where, place.start, place.layout.names, None)
+    return replace(block, start=place.start)
+
+
+def _numbers(values: Any) -> Any:
+    """A table of numbers, or a column of them, as a NumPy array with NaN where values are missing; others as they are."""
+    if not hasattr(values, "to_numpy"):
+        return values
+    dtypes = list(values.dtypes) if hasattr(values, "columns") else [values.dtype]
+    if not all(dtype.kind in "biuf" for dtype in dtypes):
+        return values.to_numpy()
+    dtype = common_dtype([_plain(dtype) for dtype in dtypes])
+    return values.to_numpy(dtype=dtype, na_value=np.nan)
+
+
+def _plain(dtype: Any) -> Any:
+    """NumPy's dtype of a dtype of pandas' own."""
+    return getattr(dtype, "numpy_dtype", dtype)
+
+
+# -- tasks: what runs on the workers ------------------------------------------------------------------------------------
+
+
+def _chunks(prepare: Callable[[Block], Rows], cut: HashCut, block: Block) -> list[tuple[int, Rows]]:
+    return list(cut.chunks(block.start, prepare(block)))
+
+
+def _cast(dtype: Any, chunks: Iterable[tuple[int, Rows]]) -> Iterator[tuple[int, Rows]]:
+    return ((k, replace(rows, X=rows.X.astype(dtype, copy=False))) for k, rows in chunks)
+
+
+def _of_chunks(function: Callable[[Iterable[tuple[int, Rows]]], T], dtype: Any, chunks: list[tuple[int, Rows]]) -> T | None:
+    """``function`` of the chunks of a partition; None where none of its rows counts."""
+    return function(_cast(dtype, chunks)) if chunks else None
+
+
+def _alone(function: Callable[[S], T], partition: S) -> T:
+    """A task on one thread of BLAS: a worker does as many at a time as it has threads."""
+    with one_blas_thread():
+        return function(partition)
+
+
+def _joined(add: Callable[[T, T], T], some: T | None, others: T | None) -> T | None:
+    if some is None or others is None:
+        return others if some is None else some
+    return add(some, others)
+
+
+def _mapped(X: Array, function: Callable[[Array], Any]) -> Any:
+    return _alone(function, X)
+
+
+def _item(index: int, function: Callable[[Array], Any], X: Array) -> Any:
+    return function(X)[index]
+
+
+# -- the cluster ---------------------------------------------------------------------------------------------------------
+
+
+def _each(function: Callable[[Any], Any], partitions: Sequence[Any]) -> list[Any]:
+    """``function`` of every partition, to be done; it is sent once, however many there are."""
+    delayed = _dask().delayed
+    shared, task = delayed(function, pure=False, traverse=False), delayed(_alone, pure=False, traverse=False)
+    return [task(shared, partition) for partition in partitions]
+
+
+def _sum(function: Callable[[Any], Any], partitions: Sequence[Any], add: Callable[[T, T], T]) -> Any:
+    """The sum of ``function`` over partitions: of the first and the second, the third and the fourth, then of these sums."""
+    parts = _each(function, partitions)
+    join = _dask().delayed(partial(_joined, add), pure=False, traverse=False)
+    while len(parts) > 1:
+        pairs = [join(*pair) for pair in zip(parts[::2], parts[1::2], strict=False)]
+        parts = pairs + parts[2 * len(pairs) :]
+    return _run(parts[0])
+
+
+def _run(task: Any) -> Any:
+    """What a ``Delayed`` object stands for, computed on the cluster."""
+    client = _client()
+    with _told(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sending large graph")  # frequencies and coefficients: they must go
+        return task.compute() if client is None else _await(client, client.compute(task))
+
+
+def _await(client: Any, future: Any) -> Any:
+    """The result of a future; an error where the cluster has had no worker for a while."""
+    from distributed import wait
+
+    seen = time.monotonic()
+    while True:
+        try:
+            wait(future, timeout=POLL)
+        except TimeoutError:
+            if client.status not in ("running", "connecting"):
+                raise
+            now = time.monotonic()
+            seen = now if client.nthreads() else seen
+            if now - seen > ALONE:
+                future.cancel()
+                raise TimeoutError(f"it has had no worker for {ALONE:.0f} seconds") from None
+        else:
+            return future.result()
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """A context in which errors of a cluster that is lost say what to do."""
+    try:
+        from distributed.client import CancelledError
+        from distributed.comm import CommClosedError
+        from distributed.scheduler import KilledWorker
+    except ImportError:  # Dask alone, on this machine
+        yield
+        return
+    try:
+        yield
+    except KilledWorker as error:
+        raise RuntimeError(
+            f"Several workers of the Dask cluster died over the same partition, most often because it does not fit into "
+            f"their memory: {error} Give smaller partitions, such as X.rechunk({{0: 50_000}}), or workers with more memory, "
+            "and fit again."
+        ) from error
+    except (CancelledError, CommClosedError, TimeoutError) as error:
+        raise RuntimeError(
+            f"The Dask cluster was lost amid the work ({_reason(error)}): start a new cluster and fit again."
+        ) from error
+
+
+def _reason(error: BaseException) -> str:
+    """The first line of an error."""
+    return next(iter(str(error).splitlines()), type(error).__name__).rstrip(":.")
+
+
+def _client() -> Any:
+    """The active client, or None where Dask's own scheduler does the work."""
+    if _dask().config.get("scheduler", None) not in (None, "dask.distributed", "distributed"):
+        return None
+    try:
+        from distributed import default_client
+    except ImportError:
+        return None
+    try:
+        return default_client()
+    except ValueError:
+        return None
+
+
+def _room() -> float:
+    """Bytes that rows may take between passes: on the workers, or here where Dask's own scheduler does the work."""
+    client = _client()
+    if client is None:
+        return SHARE * free_bytes()
+    with _told():
+        workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    return SHARE * sum(
+        max(0.0, (worker["memory_limit"] or math.inf) - worker.get("metrics", {}).get("memory", 0)) for worker in workers
+    )
+
+
+def _dask() -> Any:
+    try:
+        import dask
+    except ImportError as error:
+        raise ImportError(
+            "Work on many machines is done by Dask, which is not here: pip install 'dask[distributed]'"
+        ) from error
+    return dask
