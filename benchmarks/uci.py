@@ -136,7 +136,8 @@ def merge(old: list[Row], new: list[Row]) -> list[Row]:
 def about_this_run(commit: str | None = None) -> tuple[str, dict[str, Any]]:
     """The manifest of this process and its id; ``commit`` names the commit of copied files, which git does not know."""
     about = manifest(None, (*PACKAGES, "torch", "xrfm"))
-    about["commit"] = commit or about["commit"]
+    if commit is not None:
+        about |= {"commit": commit, "dirty": False}
     about["gpu"] = _gpu()
     lasting = json.dumps({key: value for key, value in about.items() if key != "date"}, sort_keys=True)
     return hashlib.sha256(lasting.encode()).hexdigest()[:8], about
