@@ -33,7 +33,6 @@ BLOCKS_AT_A_TIME = 12
 """Blocks' worth of memory that a pass takes: three are read ahead, and rows are standardised and shared out in copies."""
 COPIES = 4
 """How often a table in memory is there at a time while it is learned from."""
-NO_WEIGHT = "There are no rows of positive weight to learn from: give at least two rows a positive weight."
 IN_BLOCKS = "these rows come in blocks (or are more than max_memory has room for)"
 STAYS = ("callback", "validation", "random_state", "history_", "moments_")
 """Attributes of learners that tasks on other machines do not need: some cannot go there, some are large."""
@@ -155,6 +154,14 @@ def passes_over(
     if isinstance(source, DaskRows):
         return DaskPasses(source, watch)
     return SourcePasses(source, block_size(source, limit, n_columns), watch)
+
+
+def first_pass(passes: Passes, start: FirstPass) -> FirstPass:
+    """What ``start`` becomes in a pass over all rows, some of which must have a positive weight."""
+    first = passes.first(start)
+    if first.weight == 0:
+        raise ValueError("There are no rows of positive weight to learn from: give at least two rows a positive weight.")
+    return first
 
 
 def travelling(estimator: Any, *needed: str) -> Any:

@@ -21,11 +21,11 @@ from bochner.engines import moments, predict
 from bochner.engines.dask_rows import DaskRows, dask_rows, is_dask
 from bochner.engines.devices import check_device, on_device, predict_on
 from bochner.estimators.blocks import (
-    NO_WEIGHT,
     FirstPass,
     as_source,
     check_columns,
     cut_source,
+    first_pass,
     hash_cut,
     learned_in_blocks,
     new_blocks,
@@ -125,9 +125,7 @@ class KernelMachine(KernelLearner):
         wanted = max([level.n_rows for level in levels if level.n_rows < n_rows], default=0)
         passes = passes_over(source, limit, watch)
         sampler = Sampler(sample_size(source, max(wanted, FEWEST_SAMPLED), limit), seed + 1)
-        first = passes.first(FirstPass(source, sampler, sums, self._strictest()))
-        if first.weight == 0:
-            raise ValueError(NO_WEIGHT)
+        first = first_pass(passes, FirstPass(source, sampler, sums, self._strictest()))
         self._prepare_source(first, sparse.issparse(first.sample.X))
         cut = hash_cut(self.criterion, self.validation, first.n_used, seed)
         return cut_source(passes, first, cut, self)

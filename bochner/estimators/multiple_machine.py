@@ -20,10 +20,10 @@ from bochner.engines import predict
 from bochner.engines.devices import check_device, on_device, predict_on
 from bochner.estimators.blocks import (
     IN_BLOCKS,
-    NO_WEIGHT,
     FirstPass,
     check_columns,
     cut_source,
+    first_pass,
     hash_cut,
     learned_in_blocks,
     on_disk,
@@ -133,9 +133,7 @@ class MultipleKernelMachine(BaseEstimator):
         with closing(PassLine()) as line:
             watch = line if self.verbose else None
             passes = passes_over(source, limit, watch, width)
-            first = passes.first(FirstPass(source, sampler, sums, together))
-            if first.weight == 0:
-                raise ValueError(NO_WEIGHT)
+            first = first_pass(passes, FirstPass(source, sampler, sums, together))
             kernels = self._prepare_source(first, sums, np.random.default_rng(seed + 3))
             self._n_rows = first.n_used
             cut = hash_cut("auto", self.validation, first.n_used, seed)
