@@ -59,6 +59,9 @@ class WeightChoices:
     """Shares of the group penalty to choose from; the rest is a ridge penalty."""
     n_alphas: int = 20
     smallest: float = 1e-3
+    """The smallest penalty as a part of the largest; where errors still fall there, paths go on."""
+    lowest: float | None = None
+    """How far they go on, as a part of the largest; None: the square of ``smallest``."""
     one_standard_error: bool = False
     """Take the fewest kernels whose error is within one standard error of the least."""
     refits: tuple[Refit | None, ...] = (None,)
@@ -115,6 +118,21 @@ class LearnedWeights:
     held_out: HeldOut
     converged: bool
     n_iter: int
+    cut_short: bool = False
+    """Whether the error still fell at the chosen penalty, and no smaller one may be tried."""
+
+    def among(self, chosen: Array) -> LearnedWeights:
+        """The same among more kernels, of which these are the ``chosen`` ones, a mask (r,), and the others are out."""
+        if chosen.all():
+            return self
+
+        def spread(values: Array) -> Array:
+            whole = np.zeros((*values.shape[:-2], len(chosen), values.shape[-1]))
+            whole[..., chosen, :] = values
+            return whole
+
+        path = None if self.path is None else replace(self.path, norms=spread(self.path.norms))
+        return replace(self, norms=spread(self.norms), variance_shares=spread(self.variance_shares), path=path)
 
 
 def learn_weights(
@@ -159,6 +177,7 @@ def learn_weights(
         held_out=HeldOut(rows, np.concatenate(list(predictions.values()))),
         converged=final.converged,
         n_iter=final.n_iter,
+        cut_short=chosen.refit is None and (chosen.l1_ratio, chosen.alpha) in search.cut_short,
     )
 
 
@@ -180,6 +199,7 @@ def refit_jointly(
         chosen=told(joint.chosen),
         trials=learned.trials + [told(trial) for trial in joint.trials],
         held_out=joint.held_out,
+        cut_short=False,
     )
 
 
@@ -224,6 +244,8 @@ class Search:
     groups: Groups
     choices: WeightChoices
     callback: Callable[[dict[str, Any]], None] | None = None
+    cut_short: set[tuple[float, float]] = field(default_factory=set)
+    """Shares and last penalties of paths that ended while the error still fell."""
     _refitted: set[bytes] = field(default_factory=set)
     """Sets of kernels that were fitted again."""
     _started: float = field(default_factory=time.perf_counter)
@@ -271,9 +293,37 @@ class Search:
                 yield from self._refits(float(alpha), l1_ratio, norms)
 
     def _unrefitted(self, l1_ratio: float) -> Iterator[Trial]:
-        """Penalties from the largest down, until the error has not fallen for some of them."""
-        alphas, penalties = self.alphas(l1_ratio), self.penalties(l1_ratio)
-        walks = [self.problems.walk(k, penalties, alphas, **self._rough) for k in self.folds.validated]
+        """Penalties from the largest down, until the error has not fallen for some of them, or falls no more at the end."""
+        alphas, further = self.alphas(l1_ratio), self._further(l1_ratio)
+        tried: list[Trial] = []
+        for trial in self._walked(l1_ratio, alphas, len(alphas)):
+            tried.append(trial)
+            yield trial
+        while len(tried) >= len(alphas) and _falls(tried):
+            some = alphas[0] * further[len(tried) - len(alphas) :][:PATIENCE]
+            if not len(some):
+                self.cut_short |= {(l1_ratio, tried[-1].alpha)} if len(further) else set()
+                break
+            for trial in self._walked(l1_ratio, some, 0, [coef for coef, _ in tried[-1].models]):
+                tried.append(trial)
+                yield trial
+        self._told += 1
+
+    def _further(self, l1_ratio: float) -> Array:
+        """Penalties below the smallest, as parts of the largest and spaced like the others."""
+        n_alphas, smallest = self.choices.n_alphas, self.choices.smallest
+        if self.choices.alpha is not None or l1_ratio == 0 or n_alphas == 1 or smallest == 1:
+            return np.empty(0)
+        lowest, factor = self.choices.lowest or smallest**2, smallest ** (1 / (n_alphas - 1))
+        return smallest * factor ** np.arange(1, int(np.log(lowest / smallest) / np.log(factor) + 1e-6) + 1)
+
+    def _walked(self, l1_ratio: float, alphas: Array, whole: int, starts: list[Array] | None = None) -> Iterator[Trial]:
+        """These penalties, until the error has not fallen for some; they are those of a ``whole`` path, or zero: its end."""
+        penalties = self.penalties(l1_ratio)
+        walks = [
+            self.problems.walk(k, penalties, alphas, start=None if starts is None else starts[i], **self._rough)
+            for i, k in enumerate(self.folds.validated)
+        ]
         errors: list[float] = []
         for pieces in zip(*walks, strict=True):
             for i, alpha in enumerate(pieces[0].alphas):
@@ -282,10 +332,9 @@ class Search:
                 trial = self._trial(float(alpha), l1_ratio, models, n_in)
                 errors.append(trial.error)
                 yield trial
-            self._tell(len(errors) / len(alphas))
+            self._tell(len(errors) / whole if whole else 1.0)
             if len(errors) - 1 - int(np.argmin(errors)) >= PATIENCE:
                 break
-        self._told += 1
 
     def _path(self, l1_ratio: float, alphas: Array) -> GroupLassoPath:
         """The path of all rows to fit, as rough as the others."""
@@ -408,6 +457,13 @@ def _downhill(trial: Callable[[float], Trial], start: int, enough: float = np.in
                 break
             i += step
     return tried
+
+
+def _falls(tried: list[Trial]) -> bool:
+    """Whether the error of the last trial is next to the least, and falls: it is clearly below that PATIENCE before it."""
+    errors = [trial.error for trial in tried]
+    before = errors[-1 - PATIENCE : -1]
+    return bool(before) and errors[-1] <= (1 + NOT_WORTH) * min(errors) and errors[-1] < (1 - NOT_WORTH) * before[0]
 
 
 def _expanded(path: GroupLassoPath, problems: FoldProblems) -> GroupLassoPath:

@@ -107,12 +107,23 @@ class PassLine(ProgressLine):
 class PathLine(ProgressLine):
     """The line of :func:`bochner.multiple_kernel.learn_weights`: the bar fills with the paths of penalties.
 
-    A path may end early, where smaller penalties promise nothing.
+    A path may end early, where smaller penalties promise nothing. Where all is learned once more, ``turn`` is 2.
     """
+
+    def __init__(
+        self,
+        n_paths: int,
+        turn: int = 1,
+        then: Callable[[dict[str, Any]], None] | None = None,
+        stream: TextIO | None = None,
+    ) -> None:
+        super().__init__(n_paths, then, stream)
+        self.turn = turn
 
     def stage_of(self, record: dict[str, Any]) -> float:
         return float(record["done"])
 
     def text(self, record: dict[str, Any]) -> str:
         error = "" if record["error"] is None else f": held-out error {record['error']:.4g} so far"
-        return f"path {min(int(record['done']) + 1, self.n_stages)} of {self.n_stages}{error}"
+        again = f"round {self.turn} with the kernels that are in, " if self.turn > 1 else ""
+        return f"{again}path {min(int(record['done']) + 1, self.n_stages)} of {self.n_stages}{error}"

@@ -1,5 +1,7 @@
 """Pictures of models of many kernels show what the models hold."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from bochner.exact import GMKLClassifier, GMKLRegressor
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
 
+import matplotlib.pyplot  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
 
 from bochner.plots import plot_kernel_weights, plot_path  # noqa: E402
@@ -62,6 +65,48 @@ def test_a_path_has_a_line_for_each_kernel_and_one_at_the_choice(ax):
     assert chosen.get_xdata()[0] == model.alpha_
     low, high = ax.get_xlim()
     assert low > high  # the path begins at the largest penalty
+
+
+def test_a_path_of_one_penalty_has_marks(ax):
+    model = fitted(MultipleKernelRegressor, lambda X: np.sin(2 * X[:, 0]) + X[:, 1], l1_ratio=1.0, alpha=0.1)
+    plot_path(model, ax)
+    assert all(line.get_marker() == "o" for line in ax.get_lines()[:3])
+    assert ax.get_xticks().tolist() == [0.1]
+
+
+@pytest.fixture(scope="module")
+def many():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100, 40))
+    kernels = [(f"a rather long name of the kernel that is on column {i}", "gaussian", [i]) for i in range(40)]
+    options = {"n_features": 4, "n_alphas": 6, "l1_ratio": 1.0, "refit": None, "random_state": 0}
+    return MultipleKernelRegressor(kernels, **options).fit(X, np.sin(2 * X[:, 7]) + X[:, 31])
+
+
+def test_a_path_names_the_ten_largest_kernels_beside_it(many):
+    ax = plot_path(many)
+    entries = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert len(entries) == 11
+    assert {entry[-2:] for entry in entries[:2]} == {" 7", "31"}
+    assert entries[-1] == "and 30 more"
+    ax.figure.canvas.draw()
+    assert ax.get_legend().get_window_extent().x0 >= ax.get_window_extent().x1  # it covers nothing
+    labels = [label.get_window_extent() for label in ax.get_xticklabels() if label.get_text()]
+    assert len(labels) >= 2
+    assert not any(one.overlaps(two) for one, two in pairwise(labels))
+    matplotlib.pyplot.close(ax.figure)
+
+
+def test_many_bars_have_names_that_can_be_read(many):
+    ax = plot_kernel_weights(many)
+    ax.figure.canvas.draw()
+    labels = [label.get_window_extent() for label in ax.get_yticklabels()]
+    assert len(labels) == 40
+    assert not any(one.overlaps(two) for one, two in pairwise(labels))
+    box = ax.get_window_extent()
+    assert box.width > 0.4 * ax.figure.get_window_extent().width
+    assert ax.get_yticklabels()[39].get_text().endswith("column 39")
+    matplotlib.pyplot.close(ax.figure)
 
 
 def test_what_cannot_be_drawn_is_told(ax):

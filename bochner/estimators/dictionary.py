@@ -16,20 +16,22 @@ AUTO_COLUMNS = 20
 """Most columns of a table of which kernels="auto" gives each a kernel of its own."""
 FEWEST_IN_ALL, MOST_FEATURES, FEWEST_EACH, MOST_EACH = 1000, 4000, 50, 2000
 """Features of all kernels together, and of each, where nobody says how many."""
+SEARCH_FEATURES, KEPT_FEATURES = 1000, 2000
+"""Features of all kernels of kernels="auto" together while it searches, and of those that are in afterwards."""
 SMALL_PROBLEM = 2000
 """Coordinates of the rows, of all kernels together, with which a problem is small."""
 FEATURES_A_ROW = 4
 
 
-def default_features(n_kernels: int, n_rows: int) -> int:
-    """Features of each kernel where nobody says how many: MOST_FEATURES in all, or four for each row where rows are few.
+def default_features(n_kernels: int, n_rows: int, most: int = MOST_FEATURES) -> int:
+    """Features of each kernel where nobody says how many: ``most`` in all, or four for each row where rows are few.
 
     Where coordinates of the rows in their place make a problem that is no larger, the number of features costs next to
     nothing: then each kernel has four for each row.
     """
-    in_all = int(np.clip(FEATURES_A_ROW * n_rows, FEWEST_IN_ALL, MOST_FEATURES))
+    in_all = int(np.clip(FEATURES_A_ROW * n_rows, FEWEST_IN_ALL, most))
     each = min(in_all // max(n_kernels, 1), MOST_EACH)
-    if n_kernels * n_rows <= max(SMALL_PROBLEM, 1.05 * in_all):
+    if n_kernels * n_rows <= max(min(SMALL_PROBLEM, most), 1.05 * in_all):
         each = max(each, min(FEATURES_A_ROW * n_rows, MOST_FEATURES))
     return max(each // 2 * 2, FEWEST_EACH)
 

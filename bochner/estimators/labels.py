@@ -11,12 +11,12 @@ from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_y, check_consistent_length
+from sklearn.utils.validation import _check_y
 
 from bochner.arrays import Array, namespace
 from bochner.calibration import SoftmaxCalibration
 from bochner.estimators.blocks import as_source, block_by_block, comes_in_blocks, compared, travelling, weights_of
-from bochner.estimators.validation import beside_rows, on_host, refuse_missing_targets
+from bochner.estimators.validation import beside_rows, check_lengths, on_host, refuse_missing_targets
 from bochner.rows import Block
 
 
@@ -28,7 +28,7 @@ def check_labels(estimator: Any, X: Array, y: Any) -> Array:
     refuse_missing_targets(y)
     y = _check_y(y, estimator=estimator)
     check_classification_targets(y)
-    check_consistent_length(X, y)
+    check_lengths(X, y, "y")
     return y
 
 
@@ -167,6 +167,12 @@ class ScoreClassifier(ClassifierMixin):
         if isinstance(self.class_weight, str):
             class_weights[present] = counts.sum() / (len(present) * counts[present])
         elif self.class_weight is not None:
+            unknown = [label for label in self.class_weight if label not in self.classes_.tolist()]
+            if unknown and set(self.classes_[present].tolist()) - set(self.class_weight):  # a name that is misspelt
+                raise ValueError(
+                    f"class_weight names the class {unknown[0]!r}, which is not in y: its classes are "
+                    f"{', '.join(map(repr, self.classes_.tolist()[:10]))}."
+                )
             known = self.classes_[present]
             class_weights[present] = compute_class_weight(self.class_weight, classes=known, y=known)
             if not np.all(class_weights > 0):

@@ -44,7 +44,7 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
     n_features : int, optional
         Random features of each kernel; by default as many as make 4000 in all, or four for each row where these are fewer,
         at least 50 and at most 2000. Where some kernels turn out to be out, the others share their features, and weights
-        are learned once more.
+        are learned once more. With kernels="auto" it is 1000 in all at first, and then 2000.
     scale : {"median", "given", "learned", "learned-per-column"}, default="median"
         Scales of kernels that come as names: the median heuristic, the kernel's default, or single-kernel learning on its
         own columns, of one scale for all of them or one for each (with kernels="auto": one kernel on all columns or on each
@@ -57,7 +57,9 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         The share of the group penalty, or several to choose from; "auto" is 1 and 0, the plain average of the kernels, or 1
         where alpha is given.
     n_alphas, smallest : int, float
-        How many penalties are tried, and the smallest of them as a part of the largest.
+        How many penalties are tried, and the smallest of them as a part of the largest. Where the held-out error still falls
+        there, by more than 1 % in three penalties, smaller ones follow with the same spacing, down to ``smallest**2``
+        (for the squared loss only).
     penalty_weights : list or dict, optional
         eta, the penalty of each kernel relative to the others.
     shared_weights : bool, default=True

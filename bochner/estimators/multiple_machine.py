@@ -31,7 +31,14 @@ from bochner.estimators.blocks import (
     sample_size,
     weights_of,
 )
-from bochner.estimators.dictionary import FEWEST_EACH, default_features, joint_features, kernel_dictionary
+from bochner.estimators.dictionary import (
+    KEPT_FEATURES,
+    MOST_FEATURES,
+    SEARCH_FEATURES,
+    default_features,
+    joint_features,
+    kernel_dictionary,
+)
 from bochner.estimators.folds import cut_rows, hold_out, is_splitter, is_validation_set, split_rows
 from bochner.estimators.machine import FEWEST_SAMPLED, KernelMachine, refuse_device
 from bochner.estimators.validation import (
@@ -51,7 +58,15 @@ from bochner.kernels import KERNELS, Kernel, get_kernel
 from bochner.kernels.bandwidth import median_scale
 from bochner.losses import Loss
 from bochner.memory import as_bytes, readable
-from bochner.multiple_kernel import LearnedWeights, Refit, WeightChoices, learn_weights, matrix_bytes, n_paths, refit_jointly
+from bochner.multiple_kernel import (
+    LearnedWeights,
+    Refit,
+    WeightChoices,
+    learn_weights,
+    matrix_bytes,
+    n_paths,
+    refit_jointly,
+)
 from bochner.progress import PassLine, PathLine
 from bochner.rows import Block, RowSource
 from bochner.rows.source import Sampler
@@ -182,23 +197,37 @@ class MultipleKernelMachine(BaseEstimator):
         choices = self._choices(len(kernels))
         learned = self._learn_weights(folds, choices, kernels, np.full(len(kernels), self._features_each), rng)
         is_in = np.any(learned.norms > 0, axis=1)
-        more = self._features_of(int(is_in.sum()))
+        more = self._features_of(int(is_in.sum()), KEPT_FEATURES)
         if is_in.any() and more >= WORTH_MORE * self._features_each:  # a better approximation of those that count
-            learned = self._learn_weights(folds, choices, kernels, np.where(is_in, more, FEWEST_EACH), rng)
+            learned = self._learn_weights(folds, choices, kernels, np.where(is_in, more, 0), rng, turn=2)
         learned = self._joined(learned, folds, choices, kernels, rng)
         self._keep(learned, kernels)
         return learned
 
     def _learn_weights(
-        self, folds: FoldedRows, choices: WeightChoices, kernels: list[Kernel], sizes: Array, rng: np.random.Generator
+        self,
+        folds: FoldedRows,
+        choices: WeightChoices,
+        kernels: list[Kernel],
+        sizes: Array,
+        rng: np.random.Generator,
+        turn: int = 1,
     ) -> LearnedWeights:
-        """The weights of kernels, each with so many features (r,), from rows in folds."""
+        """The weights of kernels, each with so many features (r,), from rows in folds; for the first time, or once more.
+
+        Kernels without features are out.
+        """
+        has_some = sizes > 0
         self.feature_map_ = self._build(kernels, sizes, rng)
-        self._check_memory(column_counts(self.feature_map_, folds), folds.n_parts)
-        with closing(PathLine(n_paths(choices))) if self.verbose else nullcontext() as callback:
-            return learn_weights(
+        counts = np.zeros(len(kernels), dtype=int)
+        counts[has_some] = column_counts(self.feature_map_, folds)
+        self._check_memory(counts.tolist(), folds.n_parts)
+        choices = replace(choices, weights=choices.weights[has_some])
+        with closing(PathLine(n_paths(choices), turn)) if self.verbose else nullcontext() as callback:
+            learned = learn_weights(
                 folds, self.feature_map_, choices, loss=self._loss(), max_memory=as_bytes(self.max_memory), callback=callback
             )
+        return learned.among(has_some)
 
     def _joined(
         self,
@@ -222,8 +251,10 @@ class MultipleKernelMachine(BaseEstimator):
             return learned
         scales = [kernels[t].scales(len(self._standardisers[t].spread)) for t in some]
         kernel = kernels[some[0]].replace(scale=np.concatenate(scales) / len(some) ** 0.5)  # squares of distances add up
-        columns = np.concatenate([np.arange(folds.n_columns)[self.feature_map_.columns[t]] for t in some])
-        size = joint_features([self.feature_map_.sizes[t] for t in some], self._n_rows)
+        ends = np.cumsum([len(standardiser.spread) for standardiser in self._standardisers])
+        columns = np.concatenate([np.arange(ends[t] - len(scale), ends[t]) for t, scale in zip(some, scales, strict=True)])
+        sizes = zip(self.feature_map_.columns, self.feature_map_.sizes, strict=True)
+        size = joint_features([size for where, size in sizes if where.stop in ends[some]], self._n_rows)
         one = build_map(kernel, len(columns), FeatureChoices(n_features=size, sampling=self.sampling), rng)
         joint_map = StackedMap((one,), (columns,))
         joint = refit_jointly(learned, folds, joint_map, choices)
@@ -253,17 +284,24 @@ class MultipleKernelMachine(BaseEstimator):
         return isinstance(self.kernels, str) and self.kernels == "auto"
 
     @property
+    def _is_dictionary(self) -> bool:
+        """Whether there are many kernels of which few will count."""
+        return self._automatic and not self._learns_scales
+
+    @property
     def _learns_scales(self) -> bool:
         return self.scale.startswith("learned")
 
     @property
     def _features_each(self) -> int:
         """Random features of each kernel."""
-        return self._features_of(len(self._views.parts))
+        return self._features_of(len(self._views.parts), SEARCH_FEATURES)
 
-    def _features_of(self, n_kernels: int) -> int:
-        """Random features of each of so many kernels."""
-        return default_features(n_kernels, self._n_rows) if self.n_features is None else self.n_features
+    def _features_of(self, n_kernels: int, most: int) -> int:
+        """Random features of each of so many kernels; ``most`` in all where they are of a dictionary."""
+        if self.n_features is not None:
+            return self.n_features
+        return default_features(n_kernels, self._n_rows, most if self._is_dictionary else MOST_FEATURES)
 
     def _with_kernels(self, parts: list[Array]) -> zip[tuple[Array, Kernel]]:
         return zip(parts, self._views.kernels, strict=True)
@@ -316,13 +354,16 @@ class MultipleKernelMachine(BaseEstimator):
         return learned.replace(scale=np.asarray(learned.scale) * standardiser.spread)
 
     def _build(self, kernels: list[Kernel], sizes: Array, rng: np.random.Generator) -> StackedMap:
-        """Random features of every kernel, so many (r,), side by side."""
-        maps = []
+        """Random features of every kernel, so many (r,), side by side; those of size zero are left out."""
+        maps, columns, end = [], [], 0
         for kernel, standardiser, size in zip(kernels, self._standardisers, sizes.tolist(), strict=True):
-            random = kernel.geometry != "additive"
-            choices = FeatureChoices(n_features=size, sampling=self.sampling) if random else FeatureChoices()
-            maps.append(build_map(kernel, len(standardiser.spread), choices, rng))
-        return StackedMap(tuple(maps))
+            start, end = end, end + len(standardiser.spread)
+            if size:
+                random = kernel.geometry != "additive"
+                choices = FeatureChoices(n_features=size, sampling=self.sampling) if random else FeatureChoices()
+                maps.append(build_map(kernel, end - start, choices, rng))
+                columns.append(slice(start, end))
+        return StackedMap(tuple(maps), tuple(columns))
 
     def _folds(self, rows: Rows, rng: np.random.Generator, y: Any, used: Array, unit: float) -> Folds:
         """Rows in the parts that ``validation`` asks for; weights of a set of the user's own are divided by ``unit``."""
@@ -353,12 +394,13 @@ class MultipleKernelMachine(BaseEstimator):
         totals, there = np.cumsum(counts), as_bytes(self.max_memory)
         over = np.flatnonzero([matrix_bytes(int(total), n_parts) > there for total in totals])
         if len(over):
-            most = int((there / matrix_bytes(1, n_parts)) ** 0.5) // len(totals)
+            most = int((there / matrix_bytes(1, n_parts)) ** 0.5) // len(totals) // 2 * 2
+            advice = f"Use at most n_features={most} for each kernel" if most else "Not even two features of each fit: use"
             raise ValueError(
                 f"The {totals[-1]} features of {len(totals)} kernels need about "
                 f"{readable(matrix_bytes(int(totals[-1]), n_parts))} for matrices of all their pairs, and max_memory is "
-                f"{readable(there)}: there is no room from kernel {self.kernel_names_[over[0]]!r} on. Use at "
-                f"most n_features={max(most, 1)} for each kernel, fewer kernels, fewer folds, or raise max_memory."
+                f"{readable(there)}: there is no room from kernel {self.kernel_names_[over[0]]!r} on. "
+                f"{advice}{',' if most else ''} fewer kernels, fewer folds, or raise max_memory."
             )
 
     def _choices(self, n_kernels: int) -> WeightChoices:
@@ -376,6 +418,7 @@ class MultipleKernelMachine(BaseEstimator):
             l1_ratios=ratios,
             n_alphas=self.n_alphas,
             smallest=self.smallest,
+            lowest=None if self._loss() is None else self.smallest,  # where each penalty takes many passes over the rows
             one_standard_error=self.selection == "one-standard-error",
             refits=refits if self._loss() is None else (None,),
             tol=self.tol,
@@ -450,9 +493,17 @@ class MultipleKernelMachine(BaseEstimator):
         self.explained_variance_ = learned.variance_shares
         self.n_iter_ = max(learned.n_iter, 1)
         self.converged_ = learned.converged
+        self._cut_short = learned.cut_short
 
     def _warn_if_rough(self) -> None:
-        """Warn where the solver did not come as far as asked for; the last thing that a fit does."""
+        """Warn where penalties or the solver did not come as far as they should; the last thing that a fit does."""
+        if self._cut_short:
+            warnings.warn(
+                f"The held-out error still falls at alpha_={self.alpha_:.3g}, the least penalty that smallest="
+                f"{self.smallest:g} allows: lower smallest, for instance to {self.smallest**2:.0e}.",
+                UserWarning,
+                stacklevel=4,
+            )
         if not self.converged_:
             warnings.warn(
                 f"The group lasso did not reach tol={self.tol:g} in max_iter={self.max_iter} rounds: its duality gap is "

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import _check_y, check_consistent_length
+from sklearn.utils.validation import _check_y
 
 from bochner.arrays import Array
 from bochner.estimators.blocks import (
@@ -25,6 +25,7 @@ from bochner.estimators.machine import KernelMachine
 from bochner.estimators.validation import (
     all_or_nothing,
     beside_rows,
+    check_lengths,
     on_host,
     refuse_missing_targets,
     refuse_text_targets,
@@ -43,7 +44,7 @@ def check_targets(estimator: Any, X: Array, y: Any) -> tuple[Array, bool]:
     refuse_missing_targets(y)
     refuse_text_targets(estimator, y)
     y = _check_y(y, multi_output=True, y_numeric=True, estimator=estimator)
-    check_consistent_length(X, y)
+    check_lengths(X, y, "y")
     return y.reshape(len(y), -1).astype(np.float64), y.ndim == 1
 
 

@@ -87,9 +87,20 @@ def check_weights(sample_weight: Any, X: Array) -> Array:
     given = None if sample_weight is None else np.asarray(sample_weight)
     if given is not None and given.size and not given.any():
         raise ValueError("sample_weight is zero for every row: give at least two rows a positive weight.")
+    if given is not None and given.ndim == 1:
+        check_lengths(X, given, "sample_weight")
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     lost = weights < len(weights) * np.finfo(np.float64).eps * weights.max()
     return np.where(lost, 0.0, weights)
+
+
+def check_lengths(X: Array, values: Any, name: str) -> None:
+    """An error where y or sample_weight have not one entry for each row of X."""
+    if len(values) != X.shape[0]:
+        raise ValueError(
+            f"X has {X.shape[0]} rows and {name} has {len(values)}: inconsistent numbers of samples. Give {name} one for "
+            "each row."
+        )
 
 
 def relative_weights(weights: Array) -> tuple[Array, float]:

@@ -7,6 +7,7 @@ of a triple is then the number or the name of a view.
 
 from __future__ import annotations
 
+import difflib
 import reprlib
 from collections import Counter
 from collections.abc import Mapping
@@ -19,8 +20,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._indexing import _get_column_indices, _safe_indexing
 
 from bochner.arrays import Array, is_foreign, namespace
-from bochner.estimators.validation import _refuse_text, check_rows
-from bochner.kernels import Kernel, get_kernel
+from bochner.estimators.validation import TEXT_KINDS, _refuse_text, check_rows
+from bochner.kernels import KERNELS, Kernel, get_kernel
 from bochner.rows import RowSource
 
 TRIPLES = 'triples ("name", kernel, columns), such as [("colour", "gaussian", [0, 1, 2]), ("shape", "chi2", slice(3, 9))]'
@@ -143,6 +144,12 @@ class Views:
         views = self._in_order(X)
         tables = []
         for number, (label, view) in enumerate(zip(self.labels, views, strict=True)):
+            shape, there = _shape(view), getattr(self.tables[number], "n_features_in_", None)
+            if len(shape) != 2 and not isinstance(view, RowSource):  # which is refused below
+                what = "None" if view is None else f"{type(view).__name__} of {len(shape)} dimensions"
+                raise ValueError(f"View {label!r} must be a table (rows, columns), got {what}.")
+            if not reset and shape[1] != there:
+                raise ValueError(f"View {label!r} has {shape[1]} columns, and it had {there} in fit: give it the same ones.")
             try:
                 tables.append(self._check(self.tables[number], view, number, reset=reset))
             except ValueError as error:
@@ -175,6 +182,7 @@ class Views:
     def _check(self, estimator: Any, X: Any, number: int, *, reset: bool) -> Array:
         """One checked table, inside the domains of all kernels on it."""
         together: Any = _Together([part for part in self.parts if part.table == number])
+        X = together.without_unused_text(X)
         try:
             return check_rows(estimator, X, kernel=together, reset=reset)
         except ValueError as error:
@@ -194,6 +202,17 @@ class _Together:
         for part in self.parts:
             part.check_rows(X, names=names)
 
+    def without_unused_text(self, X: Any) -> Any:
+        """An unchecked table with NaN in place of text, dates and times in columns that no kernel uses."""
+        if any(part.columns is None for part in self.parts) or sparse.issparse(X) or is_foreign(X) or not _is_table(X):
+            return X
+        table = X if hasattr(X, "shape") else np.asarray(X)
+        if isinstance(table, np.ndarray) and table.dtype.kind not in TEXT_KINDS:
+            return X
+        used = {i for part in self.parts for i in part.columns or ()}
+        unused = [i for i in range(table.shape[1]) if i not in used and _holds_text(table, i)]
+        return _blanked(table, unused) if unused else X
+
     def holder_of_text(self, X: Any) -> Part | None:
         """The first kernel with text, dates or times among its columns of an unchecked table."""
         if sparse.issparse(X) or is_foreign(X) or len(np.shape(X)) != 2:
@@ -202,11 +221,41 @@ class _Together:
         for part in self.parts:
             if part.columns is not None and max(part.columns) >= table.shape[1]:
                 continue
-            try:
-                _refuse_text(table if part.columns is None else _safe_indexing(table, list(part.columns), axis=1))
-            except ValueError:
+            if _holds_text(table, slice(None) if part.columns is None else list(part.columns)):
                 return part
         return None
+
+
+def _is_table(X: Any) -> bool:
+    """Whether X has rows and columns, as far as can be told before it is checked."""
+    return len(_shape(X)) == 2 and all(len(row) == len(X[0]) for row in (X if isinstance(X, list | tuple) else ()))
+
+
+def _holds_text(table: Any, columns: Any) -> bool:
+    """Whether one of these columns of an unchecked table, a number or several, holds text, dates or times."""
+    columns = [columns] if isinstance(columns, int) else columns
+    some = _safe_indexing(table, columns, axis=1)
+    try:
+        _refuse_text(some)
+        if (values := np.asarray(some)).dtype.kind == "O":
+            values.astype(np.float64)
+    except (ValueError, TypeError):  # TypeError: of objects such as dates
+        return True
+    return False
+
+
+def _blanked(table: Any, columns: list[int]) -> Any:
+    """A copy of an array or a table of pandas or polars with NaN in these columns."""
+    if hasattr(table, "isetitem"):
+        table = table.copy(deep=False)
+        for i in columns:
+            table.isetitem(i, np.nan)
+    elif hasattr(table, "with_columns"):
+        table = table.with_columns(*[table[table.columns[i]].is_null().cast(float) for i in columns])
+    elif isinstance(table, np.ndarray):
+        table = table.copy()
+        table[:, columns] = np.nan
+    return table
 
 
 def resolve(estimator: Any, X: Any, kernels: Any) -> tuple[Views, list[Array]]:
@@ -320,6 +369,8 @@ def _listed(kernels: Any, expected: str) -> list[Any]:
     """The items of a list of kernels, at least one."""
     if not isinstance(kernels, list | tuple):
         raise ValueError(f"kernels must be a kernel, a list of kernels or of {expected}, got {reprlib.repr(kernels)}.")
+    if _is_triple_alone(kernels):
+        raise ValueError(f"kernels is one triple by itself, that of {kernels[0]!r}: put it in a list, [{kernels!r}].")
     if not len(kernels):
         raise ValueError(f'kernels is empty: give a kernel, such as "gaussian", or a list of {expected}.')
     return list(kernels)
@@ -327,6 +378,18 @@ def _listed(kernels: Any, expected: str) -> list[Any]:
 
 def _is_triple(item: Any) -> bool:
     return isinstance(item, tuple | list)
+
+
+def _is_triple_alone(kernels: Any) -> bool:
+    """Whether kernels are a triple that is not in a list."""
+    return (
+        isinstance(kernels, tuple)
+        and len(kernels) == 3
+        and isinstance(kernels[0], str)
+        and kernels[0] not in KERNELS
+        and isinstance(kernels[1], str | Kernel)
+        and not isinstance(kernels[2], tuple | Kernel)
+    )
 
 
 def _triple(item: Any, expected: str) -> tuple[str, Kernel, bool, Any]:
@@ -351,6 +414,8 @@ def _columns(X: Any, name: str, key: Any) -> tuple[int, ...]:
     """Numbers of the columns of a table that a key means, at least one."""
     in_blocks = isinstance(X, ColumnsOfBlocks)
     key = key(X) if callable(key) and not in_blocks else key
+    if not in_blocks:
+        _refuse_unknown_columns(X, name, key)
     try:
         key = X.by_number(key) if in_blocks else key
         if isinstance(key, bool | float) or key is None:
@@ -368,6 +433,29 @@ def _columns(X: Any, name: str, key: Any) -> tuple[int, ...]:
     if not len(found):
         raise ValueError(f"Kernel {name!r} has no columns: {reprlib.repr(key)} chooses none. Give it one, or leave it out.")
     return tuple(int(i) % X.shape[1] for i in found)
+
+
+def _refuse_unknown_columns(X: Any, name: str, key: Any) -> None:
+    """An error that says which column is not there, or that a mask has another length than X has columns."""
+    items = list(key) if isinstance(key, list | tuple | np.ndarray) else [key]
+    n_columns = X.shape[1]
+    if items and all(isinstance(item, bool | np.bool_) for item in items) and not isinstance(key, bool):
+        if len(items) != n_columns:
+            raise ValueError(
+                f"Kernel {name!r}: its mask has {len(items)} entries, and X has {n_columns} columns: give one for each."
+            )
+        return
+    if hasattr(X, "columns"):
+        known = [str(column) for column in X.columns]
+        unknown = next((item for item in items if isinstance(item, str) and item not in known), None)
+        if unknown is not None:
+            near = difflib.get_close_matches(unknown, known, n=1)
+            advice = f"did you mean {near[0]!r}? " if near else ""
+            raise ValueError(f"Kernel {name!r}: X has no column {unknown!r}: {advice}X has {reprlib.repr(known)}.")
+    whole = [item for item in items if isinstance(item, int | np.integer) and not isinstance(item, bool)]
+    beyond = next((item for item in whole if not -n_columns <= item < n_columns), None)
+    if beyond is not None:
+        raise ValueError(f"Kernel {name!r}: X has no column {beyond}: its {n_columns} columns are 0 to {n_columns - 1}.")
 
 
 def _view(name: str, key: Any, labels: tuple[Any, ...]) -> int:

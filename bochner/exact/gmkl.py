@@ -7,11 +7,11 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.validation import _check_y, check_consistent_length
+from sklearn.utils.validation import _check_y
 
 from bochner.arrays import Array
 from bochner.estimators.labels import check_labels
-from bochner.estimators.validation import all_or_nothing, refuse_missing_targets, refuse_text_targets
+from bochner.estimators.validation import all_or_nothing, check_lengths, refuse_missing_targets, refuse_text_targets
 from bochner.exact.kernel_sum import KernelSumMachine
 from bochner.exact.kernel_weights import EpsilonInsensitiveLoss, HingeLoss, Loss, SquaredLoss
 
@@ -152,7 +152,7 @@ class GMKLRegressor(RegressorMixin, KernelSumMachine):
                 "instance with sklearn.multioutput.MultiOutputRegressor()."
             )
         y = _check_y(y, y_numeric=True, estimator=self)
-        check_consistent_length(X, y)
+        check_lengths(X, y, "y")
         return y.astype(np.float64)
 
 

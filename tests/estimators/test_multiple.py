@@ -22,6 +22,7 @@ FOLDS_ARE_ROWS = "a row that comes twice may be in two folds, a row of weight tw
 KERNELS = [("a", "gaussian", [0, 1]), ("b", "matern32", [1, 2]), ("noise", "gaussian", slice(3, 6))]
 
 
+@pytest.mark.filterwarnings("ignore:The held-out error still falls")  # on short paths
 @parametrize_with_checks(
     [
         MultipleKernelRegressor("gaussian", **QUICK),
@@ -211,6 +212,25 @@ def test_classes_for_a_regressor_are_told_where_to_go():
     X, y = table(40)
     with pytest.raises(ValueError, match=r"needs numbers: for classes, use bochner\.MultipleKernelClassifier"):
         MultipleKernelRegressor(KERNELS, **QUICK).fit(X, np.where(y > 0, "up", "down"))
+
+
+def test_numbers_of_rows_that_differ_are_told():
+    X, y = table(40)
+    model = MultipleKernelRegressor(KERNELS, **QUICK)
+    with pytest.raises(ValueError, match="X has 40 rows and y has 39"):
+        model.fit(X, y[:-1])
+    with pytest.raises(ValueError, match="X has 40 rows and sample_weight has 38"):
+        model.fit(X, y, np.ones(38))
+
+
+def test_weights_of_classes_that_are_not_there_are_told():
+    X, y = table(40)
+    labels = np.where(y > 0, "up", "down")
+    with pytest.raises(
+        ValueError, match="class_weight names the class 'upp', which is not in y: its classes are 'down', 'up'"
+    ):
+        MultipleKernelClassifier(KERNELS, class_weight={"upp": 2.0, "down": 1.0}, **QUICK).fit(X, labels)
+    MultipleKernelClassifier(KERNELS, class_weight={"up": 2.0, "down": 1.0, "level": 3.0}, **QUICK).fit(X, labels)
 
 
 def test_no_refit_in_two_words():

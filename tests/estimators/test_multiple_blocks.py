@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import sparse
 
-from bochner import MultipleKernelClassifier, MultipleKernelRegressor
+from bochner import MultipleKernelClassifier, MultipleKernelRegressor, multiple_kernel
 from bochner.engines.devices import DeviceFolds
 from bochner.estimators import blocks, dictionary, multiple_machine
 from bochner.kernels import Gaussian
@@ -58,7 +58,7 @@ def table(learner=MultipleKernelRegressor, n=N, seed=0):
 
 
 def quick(learner=MultipleKernelRegressor, kernels=KERNELS, **options):
-    options = {"n_features": 40, "l1_ratio": 1.0, "n_alphas": 8, "smallest": 1e-2, "random_state": 0, **options}
+    options = {"n_features": 40, "l1_ratio": 1.0, "n_alphas": 8, "smallest": 1e-3, "random_state": 0, **options}
     return learner(kernels, **options)
 
 
@@ -170,7 +170,8 @@ def test_more_features_where_few_kernels_are_in(monkeypatch):
         monkeypatch.setattr(dictionary, name, size)
     X, y = table()
     model = quick(n_features=None, selection="one-standard-error").fit(from_arrays(X, y))
-    assert model.feature_map_.sizes[0] > model.feature_map_.sizes[1]
+    assert len(model.feature_map_.sizes) < 3
+    assert model.feature_map_.sizes[0] > 100  # the share of each of three kernels
 
 
 @pytest.mark.parametrize(
@@ -224,10 +225,11 @@ GPU = pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not HAS_GP
 @pytest.mark.parametrize("device", ["cpu", GPU])
 @pytest.mark.parametrize("in_blocks", [False, True])
 @each_learner
-def test_moments_on_a_device(learner, in_blocks, device, folds_seen):
+def test_moments_on_a_device(learner, in_blocks, device, folds_seen, monkeypatch):
+    monkeypatch.setattr(multiple_kernel, "ROUGH", 0.0)  # paths of the folds as exact as tol, so that they can be compared
     X, y = table(learner)
     rows = (from_arrays(X, y),) if in_blocks else (X, y)
-    here, there = (quick(learner, device=where).fit(*rows) for where in (None, device))
+    here, there = (quick(learner, device=where, tol=1e-13).fit(*rows) for where in (None, device))
     assert isinstance(folds_seen[-1], DeviceFolds) is not in_blocks
     assert_same(there, here, X)
     assert b"torch" not in pickle.dumps(there)

@@ -270,7 +270,7 @@ def test_rows_unlike_those_of_the_fit(learner):
         (X[:, :2], y, None, "X has 2 features"),
         (X, y[:-1], None, "inconsistent numbers of samples"),
         (X, y, -np.ones(60), "Negative values"),
-        (X, y, np.ones(3), r"sample_weight.shape == \(3,\)"),
+        (X, y, np.ones(3), "rows and sample_weight has 3"),
         (np.full_like(X, np.inf), y, None, "needs finite numbers"),
         (X, np.full(60, np.nan), None, "NaN"),
         (X, None, None, "requires y"),

@@ -170,7 +170,7 @@ def test_a_solver_that_ends_early_says_so():
         ({"scale": 2.0}, "scale must be one of median, given"),
         ({"standardize": "yes"}, "standardize must be True or False, got 'yes'"),
         ({"max_memory": 1e5}, r"60 rows and 2 kernels \('a', 'b'\) need about 173 kB .* fit at most 45 rows"),
-        ({"kernels": [("a", "gaussian", [7])]}, "Kernel 'a': its columns"),
+        ({"kernels": [("a", "gaussian", [7])]}, "Kernel 'a': X has no column"),
         ({"kernels": [("a", "chi2", [1])]}, "Kernel 'a': Negative values"),
         ({"kernels": "precomputed"}, r"X must be a list or a dict of kernel matrices, .* got an array of shape \(60, 3\)"),
     ],
