@@ -89,7 +89,11 @@ def _time_once(call: Callable[[], object]) -> float:
 
 
 def manifest(seed: int | None, packages: Sequence[str] = PACKAGES) -> dict[str, Any]:
-    """Where, when and with what a run was made; call it once everything that is measured has been imported."""
+    """Where, when and with what a run was made; call it once everything that is measured has been imported.
+
+    The variable BOCHNER_COMMIT names the commit of copied files, which git does not know.
+    """
+    copied = os.environ.get("BOCHNER_COMMIT")
     keys = ("internal_api", "version", "architecture", "num_threads")
     pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
     blas = [{"library": Path(pool["filepath"]).parent.name} | {key: pool.get(key) for key in keys} for pool in pools]
@@ -103,8 +107,8 @@ def manifest(seed: int | None, packages: Sequence[str] = PACKAGES) -> dict[str, 
         "cores": os.cpu_count(),
         "memory_gib": _memory_gib(),
         "system": f"{platform.system()} {platform.machine()}",
-        "commit": _git("rev-parse", "HEAD"),
-        "dirty": bool(_git("status", "--porcelain", "--", ".", *WRITTEN_BY_RUNS)),
+        "commit": copied or _git("rev-parse", "HEAD"),
+        "dirty": copied is None and bool(_git("status", "--porcelain", "--", ".", *WRITTEN_BY_RUNS)),
     }
 
 

@@ -118,7 +118,7 @@ def run(todo: Sequence[Job], store: Store, options: argparse.Namespace) -> None:
     done = set() if options.fresh else {key_of(row) for row in rows}
     todo = [job for job in todo if job.key not in done]
     environment = Environment(options.python, options.limit)
-    name, about = about_this_run(options.commit)
+    name, about = about_this_run()
     left_out: set[str] = set()
     start = time.monotonic()
     print(f"{len(todo)} fits to do, {len(rows)} rows in {store.path}", flush=True)
@@ -160,7 +160,6 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--limit", type=float, default=1800.0, metavar="S", help="seconds after which a peer is stopped")
     parser.add_argument("--list", action="store_true", help="no run: list the fits that would be done, in order")
-    parser.add_argument("--commit", help="commit to record where there is no git")
     parser.add_argument("--merge", type=Path, metavar="FILE", help="no run: take over the rows of another file of results")
     parser.add_argument("--table", action="store_true", help="no run: rewrite the tables and the figure from the file")
     return parser.parse_args()

@@ -133,11 +133,9 @@ def merge(old: list[Row], new: list[Row]) -> list[Row]:
     return [latest[key] for key in sorted(latest)]
 
 
-def about_this_run(commit: str | None = None) -> tuple[str, dict[str, Any]]:
-    """The manifest of this process and its id; ``commit`` names the commit of copied files, which git does not know."""
+def about_this_run() -> tuple[str, dict[str, Any]]:
+    """The manifest of this process and its id."""
     about = manifest(None, (*PACKAGES, "torch", "xrfm"))
-    if commit is not None:
-        about |= {"commit": commit, "dirty": False}
     about["gpu"] = _gpu()
     lasting = json.dumps({key: value for key, value in about.items() if key != "date"}, sort_keys=True)
     return hashlib.sha256(lasting.encode()).hexdigest()[:8], about
@@ -191,7 +189,7 @@ def run(todo: Sequence[Job], store: Store, options: argparse.Namespace) -> None:
     rows, _ = store.read()
     done = set() if options.fresh else {key_of(row) for row in rows}
     todo = [job for job in todo if job.key not in done]
-    name, about = about_this_run(options.commit)
+    name, about = about_this_run()
     start = time.monotonic()
     print(f"{len(todo)} fits to do, {len(rows)} rows in {store.path}", flush=True)
     for i, job in enumerate(todo):
@@ -246,7 +244,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--fresh", action="store_true", help="fit again what already has a row")
     parser.add_argument("--budget", type=float, metavar="SECONDS", help="start no new fit after this time")
     parser.add_argument("--jobs", type=int, default=-1, help="processes of the searches of svc and of the logistic grid")
-    parser.add_argument("--commit", help="commit to record where there is no git")
     parser.add_argument("--list", action="store_true", help="no run: list the fits that would be done, in order")
     parser.add_argument("--merge", type=Path, metavar="FILE", help="no run: take over the rows of another file of results")
     parser.add_argument("--table", action="store_true", help="no run: rewrite the tables and the figure from the file")
