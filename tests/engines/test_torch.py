@@ -523,14 +523,15 @@ def len_of(stream):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch sees no GPU")
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype feature")
 def test_blocks_do_not_bring_anything_to_the_host(monkeypatch):
     monkeypatch.setattr(passes, "DEVICE_BLOCK_BYTES", 1)
     part = on_device(make_folds(Gaussian(), scheme="holdout", n=90), "cuda").parts[0]
     placed = make_map(Gaussian()).place(part.X)
     total = MomentSum(placed.n_features, 2, like=part.X)
     assert placed.frequencies.is_cuda
-    torch.cuda.set_sync_debug_mode("error")
     try:
+        torch.cuda.set_sync_debug_mode("error")
         passes._add_moments(total, placed, part)
         passes._pull_back(placed, part.X, lambda block, features: features)
     finally:
