@@ -98,7 +98,13 @@ def group_lasso(config: Config) -> dict[str, Any]:
     kernel, choices = Gaussian(scale=np.full(m, (2 * m) ** -0.5)), FeatureChoices(n_features=config.lasso_features)
     feature_map = StackedMap(tuple(build_map(kernel, m, choices, rng) for _ in range(r)))
     how = WeightChoices(
-        weights=np.ones(r), shared=True, alpha=None, l1_ratios=(1.0,), n_alphas=config.lasso_penalties, smallest=1e-2
+        weights=np.ones(r),
+        shared=True,
+        alpha=None,
+        l1_ratios=(1.0,),
+        n_alphas=config.lasso_penalties,
+        smallest=1e-2,
+        refits=(None, "ridge"),
     )
     fold_moments(feature_map, folds.head(2000))  # warms up
     say("c: moments")

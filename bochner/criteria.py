@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import functools
 import operator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Protocol, cast
 
 import numpy as np
 
-from bochner.arrays import Array, dense, fetch, fetch_numbers, is_foreign, namespace, place, total
+from bochner.arrays import Array, dense, double, fetch, fetch_numbers, is_foreign, namespace, place, total
 from bochner.blas import one_blas_pool
 from bochner.engines import fold_moments, forward, predict_folds, pull_back_folds
 from bochner.engines.devices import brought
@@ -33,6 +33,9 @@ from bochner.solvers.normal_equations import CentredMoments, Spectrum
 from bochner.solvers.penalty_search import PENALTIES, PenaltySearch
 from bochner.span import Span, few_rows
 from bochner.statistics import Moments
+
+SOLVED_ON_HOST = 512
+"""Most features whose equations leave the device of the rows: a device waits longer for its orders than a host computes."""
 
 LogPenalty = float | Array
 """The logarithm of the ridge penalty: one number, or one for each target (c,)."""
@@ -116,6 +119,8 @@ class HeldOutError:
                 feature_map = feature_map.place(cast(Folds, self.folds).parts[0].X)  # once, for two passes
             basis = self._span(feature_map)
             parts = self._part_moments(feature_map, basis)
+            if self._on_device and feature_map.n_features <= SOLVED_ON_HOST:
+                parts = [part.on_host() for part in parts]
             totals = functools.reduce(operator.add, parts)
             normaliser = self.folds.n_targets * sum(parts[k].weight for k in self.folds.validated)
             best = self._solve(FoldedMoments(parts, totals, self.folds.validated, normaliser), log_alpha, bounds)
@@ -123,7 +128,7 @@ class HeldOutError:
                 k: FoldModel(_expand(m.coef, basis), m.intercept, _expand(m.adjoint, basis), m.adjoint_intercept)
                 for k, m in best.models.items()
             }
-            pulled_back = self._gradient(feature_map, models, normaliser) if gradient else None
+            pulled_back = self._gradient(feature_map, self._placed(models), normaliser) if gradient else None
         if self.folds.fitted is not None:
             totals = functools.reduce(operator.add, [parts[k] for k in self.folds.fitted])
         chosen = {k: (fetch(m.coef), fetch(m.intercept)) for k, m in models.items()}
@@ -166,6 +171,13 @@ class HeldOutError:
         parts = [rows for _, rows in self.folds.chunks()]
         coordinates = np.split(basis.coordinates, np.cumsum([part.n for part in parts])[:-1])
         return [Moments.of(some, part.targets, part.weights) for some, part in zip(coordinates, parts, strict=True)]
+
+    def _placed(self, models: dict[int, FoldModel]) -> dict[int, FoldModel]:
+        """Models where the rows are."""
+        if not self._on_device:
+            return models
+        there = double(cast(Folds, self.folds).parts[0].X[:0, :])
+        return {k: FoldModel(*(place(getattr(m, f.name), there) for f in fields(m))) for k, m in models.items()}
 
     def _gradient(self, feature_map: FeatureMap, models: dict[int, FoldModel], normaliser: float) -> FeatureGradient:
         xp = namespace(*(model.coef for model in models.values()))

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
 
-from bochner.arrays import Array, dense, fetch64, place
+from bochner.arrays import Array, dense, fetch, fetch64, place
+from bochner.engines.threads import map_blocks, row_blocks
+
+BLOCK_ENTRIES = 2**17
+"""Entries of rows that are summed at a time, few enough for the cache of a core."""
 
 
 class ColumnSums:
@@ -88,19 +94,15 @@ class Standardiser:
 
         Constant columns keep a spread of one, or of what rounding may leave of them where that is larger.
         """
-        share = weights / weights.sum()
-        if sparse.issparse(X):
-            unit = _unit(_largest(X))
-            scaled = X.astype(np.float64) @ sparse.diags_array(1 / unit)
-            mean = scaled.T @ share
-            spread = np.sqrt(np.maximum(scaled.multiply(scaled).T @ share - mean**2, 0)) * unit
-            return cls(np.zeros(X.shape[1]), _positive(spread, 1e-7 * unit))  # the difference loses half of the digits
-        values = fetch64(X)
-        unit = _unit(_largest(values))
-        mean = (share @ (values / unit)) * unit
-        deviation = (values - mean) / unit
-        spread = np.sqrt(share @ deviation**2) * unit
-        return cls(mean, _positive(spread, 1e-12 * unit))
+        values = X if sparse.issparse(X) else fetch(X)
+
+        def sums_of(block: slice) -> ColumnSums:
+            sums = ColumnSums(values.shape[1])
+            sums.add(values[block], weights[block])
+            return sums
+
+        blocks = row_blocks(0, len(weights), max(1, BLOCK_ENTRIES // values.shape[1]))
+        return cls.of_sums(functools.reduce(operator.add, map_blocks(sums_of, blocks)), centred=not sparse.issparse(X))
 
     @classmethod
     def of_sums(cls, sums: ColumnSums, *, centred: bool = True) -> Standardiser:
@@ -118,7 +120,9 @@ class Standardiser:
         if sparse.issparse(X) and not self.centre.any():
             return (X @ sparse.diags_array((1 / self.spread).astype(X.dtype))).tocsr()
         X = dense(X)
-        return (X - place(self.centre, like=X)) / place(self.spread, like=X)
+        standardised = X - place(self.centre, like=X)
+        standardised /= place(self.spread, like=X)
+        return standardised
 
     def undo(self, X: Array) -> Array:
         """The columns as they were."""

@@ -10,10 +10,10 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "bochner"
 LAYERS = (
     ("arrays", "blas", "memory"),
-    ("kernels", "sampling", "losses", "penalties", "statistics", "standardise", "calibration", "folds", "rows"),
+    ("kernels", "sampling", "losses", "penalties", "statistics", "calibration", "folds", "rows"),
     ("features", "solvers", "streamed"),
     ("engines", "descent", "span"),
-    ("progress",),
+    ("progress", "standardise"),
     ("criteria", "fold_problems"),
     ("leave_one_out", "held_out_loss", "uncertainty", "effects"),
     ("single_kernel", "multiple_kernel"),
