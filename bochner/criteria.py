@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Protocol, cast
@@ -24,7 +25,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from bochner.arrays import Array, dense, double, fetch, fetch_numbers, is_foreign, namespace, place, total
-from bochner.blas import one_blas_pool
+from bochner.blas import one_blas_pool, one_blas_thread
 from bochner.engines import fold_moments, forward, predict_folds, pull_back_folds
 from bochner.engines.devices import brought
 from bochner.features import FeatureGradient, FeatureMap
@@ -34,8 +35,9 @@ from bochner.solvers.penalty_search import PENALTIES, PenaltySearch
 from bochner.span import Span, few_rows
 from bochner.statistics import Moments
 
-SOLVED_ON_HOST = 512
-"""Most features whose equations leave the device of the rows: a device waits longer for its orders than a host computes."""
+FEW_FEATURES = 512
+"""Most features whose equations one thread of the host solves, wherever the rows are: it takes less time than to tell
+others, or a device, what to do."""
 
 LogPenalty = float | Array
 """The logarithm of the ridge penalty: one number, or one for each target (c,)."""
@@ -119,7 +121,7 @@ class HeldOutError:
                 feature_map = feature_map.place(cast(Folds, self.folds).parts[0].X)  # once, for two passes
             basis = self._span(feature_map)
             parts = self._part_moments(feature_map, basis)
-            if self._on_device and feature_map.n_features <= SOLVED_ON_HOST:
+            if self._on_device and feature_map.n_features <= FEW_FEATURES:
                 parts = [part.on_host() for part in parts]
             totals = functools.reduce(operator.add, parts)
             normaliser = self.folds.n_targets * sum(parts[k].weight for k in self.folds.validated)
@@ -150,11 +152,12 @@ class HeldOutError:
         return isinstance(self.folds, Folds) and is_foreign(self.folds.parts[0].X)
 
     def _solve(self, folded: FoldedMoments, log_alpha: LogPenalty | None, bounds: tuple[float, float]) -> FoldedSolution:
-        if self.penalty is not None:
-            return FoldedRidge(folded).at(float(np.log(self.penalty)))
-        if self.per_target:
-            return FoldedTargets(folded).best(log_alpha, bounds=bounds)
-        return FoldedRidge(folded).best(log_alpha, bounds=bounds)
+        with one_blas_thread() if len(folded.totals.feature_sum) <= FEW_FEATURES else nullcontext():
+            if self.penalty is not None:
+                return FoldedRidge(folded).at(float(np.log(self.penalty)))
+            if self.per_target:
+                return FoldedTargets(folded).best(log_alpha, bounds=bounds)
+            return FoldedRidge(folded).best(log_alpha, bounds=bounds)
 
     def _span(self, feature_map: FeatureMap) -> Span | None:
         """The span of the features of all rows, where there are clearly fewer rows than features.
