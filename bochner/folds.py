@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -53,6 +53,18 @@ class HeldOut:
 
     rows: Rows
     predictions: Array
+
+
+class RunningSums(Protocol):
+    """What a pass over rows adds up, as arrays that can be saved on the way and taken up again."""
+
+    name: str
+
+    def state(self) -> dict[str, Array]:
+        """The sums so far, in NumPy arrays."""
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Go on from sums that :meth:`state` gave."""
 
 
 class FoldedRows(Protocol):
@@ -114,6 +126,25 @@ class RemoteFolds(Protocol):
 
     def map_reduce(self, function: Callable[[Iterable[tuple[int, Rows]]], T], add: Callable[[T, T], T]) -> T:
         """The sum of ``function(chunks)`` over the rows of every machine, in an order that is always the same."""
+
+
+@runtime_checkable
+class ResumableFolds(Protocol):
+    """Folded rows whose passes can be gone on with where they were cut short: they offer this beside ``chunks``."""
+
+    def stretches(self, sums: RunningSums) -> Generator[Iterable[tuple[int, Rows]], None, None]:
+        """All rows, once, in stretches of chunks; all of one must be added to ``sums`` before the next is asked for.
+
+        Sums that were saved are restored first, and the rows that they are of are left out.
+        """
+
+
+def stretches(folds: FoldedRows, sums: RunningSums) -> Generator[Iterable[tuple[int, Rows]], None, None]:
+    """All rows, once, to be added to ``sums``: in one stretch where none of them can be left out."""
+    if isinstance(folds, ResumableFolds):
+        yield from folds.stretches(sums)
+    else:
+        yield folds.chunks()
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,13 @@ from bochner.descent import Level
 WIDTH = 20
 
 
+def note(text: str, stream: TextIO | None = None) -> None:
+    """A line of its own, on standard error."""
+    stream = sys.stderr if stream is None else stream
+    stream.write(f"{text}\n")
+    stream.flush()
+
+
 class ProgressLine:
     """A callback that rewrites one line of a terminal, or prints a line for each stage where there is none.
 
@@ -97,7 +104,7 @@ class PassLine(ProgressLine):
         return float(record["done"] / record["n_rows"])
 
     def text(self, record: dict[str, Any]) -> str:
-        speed = record["done"] / max(record["seconds"], 1e-9)
+        speed = (record["done"] - record.get("first", 0)) / max(record["seconds"], 1e-9)
         left = (record["n_rows"] - record["done"]) / speed
         return (
             f"pass {record['pass']}: {record['done']:,} of {record['n_rows']:,} rows, {speed:,.0f} rows/s, {left:.0f} s left"

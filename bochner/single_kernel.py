@@ -103,17 +103,19 @@ def learn_kernel(
     rng: np.random.Generator,
     *,
     criterion: Callable[[Any], Criterion] = HeldOutError,
+    squared: Callable[[Any], Criterion] = HeldOutError,
     choices: FeatureChoices | None = None,
     other_ties: SharedScales | None = None,
 ) -> LearnedKernel:
     """Learn a kernel's parameters on ``folds`` of rows and fit the final regression on all rows to fit.
 
-    ``criterion`` makes the held-out error from folds, ``choices`` says how features are drawn, ``other_ties`` which columns
-    may share a scale instead of those that the plan names.
+    ``criterion`` makes the held-out error from folds, ``squared`` the one of levels that ask for the squared error,
+    ``choices`` says how features are drawn, ``other_ties`` which columns may share a scale instead of those that the plan
+    names.
     """
+    space = FeatureSpace(folds, criterion, choices or FeatureChoices(), rng, squared)
     if other_ties is not None:
-        plan = replace(plan, ties=_choose_ties(folds, plan, choices or FeatureChoices(), rng, other_ties))
-    space = FeatureSpace(folds, criterion, choices or FeatureChoices(), rng)
+        plan = replace(plan, ties=_choose_ties(space, plan, other_ties))
     descent = descend(space, plan)
     best = descent.best
     kernel, point = best.kernel, best.point
@@ -138,18 +140,16 @@ def learn_kernel(
     )
 
 
-def _choose_ties(
-    folds: FoldedRows, plan: Plan, choices: FeatureChoices, rng: np.random.Generator, other: SharedScales
-) -> SharedScales:
+def _choose_ties(space: FeatureSpace, plan: Plan, other: SharedScales) -> SharedScales:
     """The plan's ties, or the others, by small features of few rows; all trials have the same base points."""
     size = min(SCOUT_FEATURES, plan.levels[-1].n_features)
     level = Level(size, TIE_ROWS, plan.levels[0].max_iter, lowest_penalty=LOWEST_OF_FEW)
-    seed = int(rng.integers(2**31))
+    seed = int(space.rng.integers(2**31))
 
     def space_of(folds: Folds) -> FeatureSpace:
-        return FeatureSpace(folds, HeldOutError, choices, np.random.default_rng(seed))
+        return FeatureSpace(folds, space.squared, space.choices, np.random.default_rng(seed))
 
-    rows = Rows.stack(folds.in_memory.head(TIE_ROWS).to_fit)
+    rows = Rows.stack(space.folds.in_memory.head(TIE_ROWS).to_fit)
     return choose_ties((plan.ties, other), rows, replace(plan, levels=(level,)), space_of)
 
 
@@ -162,9 +162,11 @@ class FeatureSpace:
         criterion: Callable[[Any], Criterion],
         choices: FeatureChoices,
         rng: np.random.Generator,
+        squared: Callable[[Any], Criterion] = HeldOutError,
     ) -> None:
         self.folds = folds
         self.criterion = criterion
+        self.squared = squared
         self.choices = choices
         self.rng = rng
         self.n_columns = folds.n_columns
@@ -177,7 +179,7 @@ class FeatureSpace:
         if kernel.geometry != "additive":  # whose number of features is given by its columns
             choices = replace(choices, n_features=level.n_features)
         feature_map = build_map(kernel, self.n_columns, choices, self.rng)
-        criterion = HeldOutError if level.squared else self.criterion
+        criterion = self.squared if level.squared else self.criterion
         return FeatureObjective(feature_map, criterion, self.folds.head(level.n_rows, level.most_validated))
 
     def scout(self, kernel: Kernel, first: Level) -> FeatureObjective:

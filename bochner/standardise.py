@@ -72,6 +72,14 @@ class ColumnSums:
         self.weight = total
         self.largest = largest
 
+    def state(self) -> dict[str, Array]:
+        """The sums so far, to go on from with :meth:`restore`."""
+        return {name: np.asarray(value) for name, value in vars(self).items()}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Take over sums of as many columns."""
+        vars(self).update({name: value if value.ndim else float(value) for name, value in state.items()})
+
     @property
     def spread(self) -> Array:
         """Standard deviations of the columns: (m,)."""

@@ -9,7 +9,7 @@ import numpy as np
 from array_api_compat import device
 from scipy.linalg import blas
 
-from bochner.arrays import Array, dense, fetch, is_foreign, namespace
+from bochner.arrays import Array, dense, fetch, is_foreign, namespace, place
 
 STRIP = 1024
 """Columns of a Gram matrix that are multiplied at a time where there is no product of half a matrix: they leave out most of
@@ -114,6 +114,17 @@ class MomentSum:
         self._target_sum += weights @ targets
         self._target_square += weights @ targets**2
         self._weight = self._weight + xp.sum(weights)
+
+    def state(self) -> dict[str, Array]:
+        """The sums so far in NumPy arrays, to go on from with :meth:`restore`."""
+        return {name: fetch(value) for name, value in vars(self).items()}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Take over sums of the same sizes."""
+        self._weight = float(state["_weight"])
+        for name in vars(self).keys() - {"_weight"}:
+            sums = getattr(self, name)
+            sums[...] = place(state[name], like=sums)
 
     def moments(self) -> Moments:
         """The sums so far; nothing may be added after that."""

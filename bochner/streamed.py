@@ -7,7 +7,7 @@ A sample of the rows is in memory, where kernels are tried; sums over all rows r
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -15,25 +15,40 @@ from typing import Any, Self
 import numpy as np
 
 from bochner.arrays import Array
-from bochner.folds import Folds, Rows
+from bochner.folds import Folds, Rows, RunningSums
 from bochner.rows.hashing import fold_of, hash_numbers, in_part
 from bochner.rows.source import Block, RowSource
 
 PassRecord = dict[str, Any]
-"""How far a pass is: ``pass`` (counted from 1), ``done`` and ``n_rows``, ``seconds`` since it began."""
+"""How far a pass is: ``pass`` (counted from 1), its ``first`` row, ``done`` and ``n_rows``, ``seconds`` since it began."""
+
+
+class PassKeeper:
+    """What a pass asks whether its sums are kept, so that it can be gone on with: this one keeps nothing."""
+
+    def resume(self, sums: RunningSums) -> int:
+        """Restore the sums of this pass, if some are kept; returns how many rows they are of."""
+        return 0
+
+    def is_due(self, done: int, n_rows: int) -> bool:
+        """Whether the sums over the first ``done`` of all rows should be kept."""
+        return False
+
+    def keep(self, sums: RunningSums, done: int) -> None:
+        """Keep the sums of this pass, which are those of the first ``done`` rows."""
 
 
 def watched_pass(
-    source: RowSource, block_rows: int, number: int, watch: Callable[[PassRecord], None] | None
+    source: RowSource, block_rows: int, number: int, watch: Callable[[PassRecord], None] | None, *, start: int = 0
 ) -> Generator[Block, None, None]:
-    """The blocks of one pass over a source; ``watch`` hears of each when it is done with."""
-    start = time.perf_counter()
-    with closing(source.blocks(block_rows)) as blocks:
+    """The blocks of one pass over a source, from row ``start`` on; ``watch`` hears of each when it is done with."""
+    begun = time.perf_counter()
+    with closing(source.blocks(block_rows, start)) as blocks:
         for block in blocks:
             yield block
             if watch is not None:
-                done, seconds = block.start + block.n_rows, time.perf_counter() - start
-                watch({"pass": number, "done": done, "n_rows": source.n_rows, "seconds": seconds})
+                done, seconds = block.start + block.n_rows, time.perf_counter() - begun
+                watch({"pass": number, "first": start, "done": done, "n_rows": source.n_rows, "seconds": seconds})
 
 
 @dataclass(frozen=True)
@@ -148,11 +163,38 @@ class StreamedFolds(SampledFolds):
     """Standardised rows with targets and weights, from a block."""
     block_rows: int
     """Rows that are read at a time."""
+    keeper: PassKeeper = field(default_factory=PassKeeper)
 
     def chunks(self) -> Iterator[tuple[int, Rows]]:
         """One pass over the source: of every block, the rows of each part."""
-        self._passes[0] += 1
-        with closing(watched_pass(self.source, self.block_rows, self._passes[0], self.watch)) as blocks:
+        with closing(self._blocks()) as blocks:
             for block in blocks:
-                rows = self.prepare(block)
-                yield from self.cut.chunks(block.start, replace(rows, X=rows.X.astype(self.dtype, copy=False)))
+                yield from self._chunks_of(block)
+
+    def stretches(self, sums: RunningSums) -> Generator[Iterable[tuple[int, Rows]], None, None]:
+        """The same in stretches, each up to the block after which the sums are due to be kept."""
+        done, n_rows = self.keeper.resume(sums), self.source.n_rows
+
+        def stretch() -> Iterator[tuple[int, Rows]]:
+            nonlocal done
+            for block in blocks:
+                yield from self._chunks_of(block)
+                done = block.start + block.n_rows
+                if done < n_rows and self.keeper.is_due(done, n_rows):
+                    return
+
+        with closing(self._blocks(done)) as blocks:
+            whole = False
+            while not whole:
+                yield stretch()
+                whole = done >= n_rows
+                if self.keeper.is_due(done, n_rows):
+                    self.keeper.keep(sums, done)
+
+    def _blocks(self, start: int = 0) -> Generator[Block, None, None]:
+        self._passes[0] += 1
+        return watched_pass(self.source, self.block_rows, self._passes[0], self.watch, start=start)
+
+    def _chunks_of(self, block: Block) -> Iterator[tuple[int, Rows]]:
+        rows = self.prepare(block)
+        return self.cut.chunks(block.start, replace(rows, X=rows.X.astype(self.dtype, copy=False)))

@@ -9,13 +9,13 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "bochner"
 LAYERS = (
-    ("arrays", "blas", "memory"),
+    ("arrays", "blas", "durable", "memory"),
     ("kernels", "sampling", "losses", "penalties", "statistics", "calibration", "folds", "rows"),
     ("features", "solvers", "streamed"),
     ("engines", "descent", "span"),
     ("progress", "standardise"),
     ("criteria", "fold_problems"),
-    ("leave_one_out", "held_out_loss", "uncertainty", "effects"),
+    ("leave_one_out", "held_out_loss", "uncertainty", "effects", "checkpoint"),
     ("single_kernel", "multiple_kernel"),
     ("estimators",),
     ("exact",),

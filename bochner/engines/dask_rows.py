@@ -55,6 +55,11 @@ class DaskRows:
     names: tuple[str, ...] | None = None
     """Names of the columns."""
 
+    def head(self, n_rows: int) -> Block:
+        """The first rows of the first partition, brought here."""
+        first: Block = _run(_each(partial(_head, n_rows), self.partitions[:1])[0])
+        return first
+
     def map(self, function: Callable[[Block], T]) -> list[T]:
         """``function`` of every partition, in their order, brought here."""
         found: list[T] = _run(_dask().delayed(list)(_each(function, self.partitions)))
@@ -250,6 +255,10 @@ def _plain(dtype: Any) -> Any:
 # -- tasks: what runs on the workers ------------------------------------------------------------------------------------
 
 
+def _head(n_rows: int, block: Block) -> Block:
+    return block.take(slice(0, n_rows))
+
+
 def _chunks(prepare: Callable[[Block], Rows], cut: HashCut, block: Block) -> list[tuple[int, Rows]]:
     return list(cut.chunks(block.start, prepare(block)))
 
@@ -335,7 +344,7 @@ def _await(client: Any, future: Any) -> Any:
 def _told() -> Iterator[None]:
     """A context in which errors of a cluster that is lost say what to do."""
     try:
-        from distributed.client import CancelledError
+        from distributed.client import CancelledError, ClosedClientError
         from distributed.comm import CommClosedError
         from distributed.scheduler import KilledWorker
     except ImportError:  # Dask alone, on this machine
@@ -349,7 +358,7 @@ def _told() -> Iterator[None]:
             f"their memory: {error} Give smaller partitions, such as X.rechunk({{0: 50_000}}), or workers with more memory, "
             "and fit again."
         ) from error
-    except (CancelledError, CommClosedError, TimeoutError) as error:
+    except (CancelledError, ClosedClientError, CommClosedError, TimeoutError) as error:
         raise RuntimeError(
             f"The Dask cluster was lost amid the work ({_reason(error)}): start a new cluster and fit again."
         ) from error

@@ -6,7 +6,7 @@ gives back is on the host. Nothing else of the package imports PyTorch.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,7 +17,7 @@ from bochner.arrays import Array, dense, dtype_of
 from bochner.engines.passes import predict_folds
 from bochner.engines.threads import map_blocks, row_blocks
 from bochner.features import FeatureMap
-from bochner.folds import FoldedRows, Folds, Rows
+from bochner.folds import FoldedRows, Folds, Rows, RunningSums, stretches
 
 SHARE = 0.5
 """The part of a GPU's free memory that rows may take; the rest is for blocks of features and for matrices."""
@@ -178,8 +178,19 @@ class DeviceStream:
 
     def chunks(self) -> Iterator[tuple[int, Rows]]:
         """All rows, once: the number of a part, and a block of its rows on the device."""
+        return self._brought(self.host.chunks())
+
+    def stretches(self, sums: RunningSums) -> Generator[Iterable[tuple[int, Rows]], None, None]:
+        """The same in the stretches of the host: no block of the next is on its way before one has been added."""
+        yield [(0, self.empty(0))]  # no rows: where those of the host are all left out, the sums are on the device too
+        with closing(stretches(self.host, sums)) as each:
+            for chunks in each:
+                yield self._brought(chunks)
+
+    def _brought(self, chunks: Iterable[tuple[int, Rows]]) -> Iterator[tuple[int, Rows]]:
+        """Chunks of the host as blocks on the device."""
         size = max(1, COPY_BYTES // self.row_bytes)
-        with closing(_blocks(self.host, size)) as blocks:
+        with closing(_blocks(chunks, size)) as blocks:
             yield from self._through_buffers(blocks, min(size, self.n)) if _is_gpu(self.device) else self._copied(blocks)
 
     def at_once(self) -> DeviceFolds:
@@ -255,9 +266,9 @@ class _Buffer:
         self._used.record(compute)
 
 
-def _blocks(folds: FoldedRows, size: int) -> Generator[tuple[int, Rows], None, None]:
-    """The chunks of folds, in blocks of at most ``size`` rows."""
-    for k, rows in folds.chunks():
+def _blocks(chunks: Iterable[tuple[int, Rows]], size: int) -> Generator[tuple[int, Rows], None, None]:
+    """Chunks in blocks of at most ``size`` rows."""
+    for k, rows in chunks:
         for block in row_blocks(0, rows.n, size):
             yield k, rows.take(block)
 

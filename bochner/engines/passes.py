@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 from array_api_compat import device
@@ -22,9 +22,10 @@ from scipy import linalg, sparse
 from bochner.arrays import Array, dense, double, dtype_of, fetch, host_view, is_foreign, namespace, place
 from bochner.engines.threads import map_blocks, row_blocks
 from bochner.features import FeatureGradient, FeatureMap
-from bochner.folds import FoldedRows, RemoteFolds, Rows
+from bochner.folds import FoldedRows, RemoteFolds, Rows, RunningSums, stretches
 from bochner.statistics import Moments, MomentSum
 
+S = TypeVar("S", covariant=True)
 T = TypeVar("T")
 
 TILE_BYTES = 2**20
@@ -147,20 +148,74 @@ def _add_moments(total: MomentSum, placed: FeatureMap, rows: Rows) -> None:
 
 def fold_moments(feature_map: FeatureMap, folds: FoldedRows) -> list[Moments]:
     """Moments of every part of some rows, in one pass over all of them."""
-    of_chunks = partial(_chunk_moments, feature_map, folds.n_parts)
-    return folds.map_reduce(of_chunks, _add_each) if isinstance(folds, RemoteFolds) else of_chunks(folds.chunks())
+    make = partial(PartMoments, feature_map, folds.n_targets, folds.n_parts)
+    if isinstance(folds, RemoteFolds):
+        return folds.map_reduce(partial(_sum_of_chunks, make), _add_each)
+    return _sum_of_folds(make, folds)
 
 
-def _chunk_moments(feature_map: FeatureMap, n_parts: int, chunks: Iterable[tuple[int, Rows]]) -> list[Moments]:
-    """Moments of every part, from chunks of them."""
-    sums: dict[int, MomentSum] = {}
+class PassSums(RunningSums, Protocol[S]):
+    """Sums over the chunks of a pass, and what they come to."""
+
+    def add(self, k: int, rows: Rows) -> None:
+        """Some rows of part ``k``."""
+
+    def total(self) -> S:
+        """What the sums come to; nothing may be added after that."""
+
+
+def _sum_of_folds(make: Callable[[], PassSums[S]], folds: FoldedRows) -> S:
+    """The sum over all rows of folds that are brought here; the sums may be saved on the way."""
+    sums = make()
+    with closing(stretches(folds, sums)) as each:
+        for chunks in each:
+            for k, rows in chunks:
+                sums.add(k, rows)
+    return sums.total()
+
+
+def _sum_of_chunks(make: Callable[[], PassSums[S]], chunks: Iterable[tuple[int, Rows]]) -> S:
+    """The sum over some chunks."""
+    sums = make()
     for k, rows in chunks:
-        if not sums:  # all rows are alike, and the first of them say where that is
-            feature_map = feature_map.place(rows.X)
-            size = feature_map.n_features, rows.targets.shape[1]
-            sums = {k: MomentSum(*size, like=rows.X) for k in range(n_parts)}
-        _add_moments(sums[k], feature_map, rows)
-    return [total.moments() for total in sums.values()]
+        sums.add(k, rows)
+    return sums.total()
+
+
+class PartMoments:
+    """Moments of all parts of some rows, on their way."""
+
+    name = "moments"
+
+    def __init__(self, feature_map: FeatureMap, n_targets: int, n_parts: int) -> None:
+        self._map, self._n_targets, self._n_parts = feature_map, n_targets, n_parts
+        self._placed: FeatureMap | None = None
+        self._sums: list[MomentSum] = []
+
+    def add(self, k: int, rows: Rows) -> None:
+        """Some rows of part ``k``; all rows are alike, and the first of them say where that is."""
+        if self._placed is None:
+            self._begin(rows.X)
+            self._placed = self._map.place(rows.X)
+        _add_moments(self._sums[k], self._placed, rows)
+
+    def total(self) -> list[Moments]:
+        """The moments of each part; nothing may be added after that."""
+        return [total.moments() for total in self._sums]
+
+    def state(self) -> dict[str, Array]:
+        """The sums so far, in NumPy arrays."""
+        return {f"{k}/{name}": value for k, total in enumerate(self._sums) for name, value in total.state().items()}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Go on from sums that :meth:`state` gave; before any rows are added, those to come are NumPy's."""
+        self._begin(None)
+        for k, total in enumerate(self._sums):
+            total.restore({name.split("/")[1]: value for name, value in state.items() if name.startswith(f"{k}/")})
+
+    def _begin(self, like: Array | None) -> None:
+        if not self._sums:
+            self._sums = [MomentSum(self._map.n_features, self._n_targets, like=like) for _ in range(self._n_parts)]
 
 
 def _add_each(some: list[Moments], others: list[Moments]) -> list[Moments]:
@@ -172,25 +227,48 @@ def pull_back_folds(
     feature_map: FeatureMap, folds: FoldedRows, gradient_of: Callable[[int, Rows, Array], Array]
 ) -> FeatureGradient:
     """Gradient in the map of a function of all features, given ``gradient_of(part, rows, features)`` in some of them."""
-    of_chunks = partial(_pull_back_chunks, feature_map, gradient_of)
-    return folds.map_reduce(of_chunks, operator.add) if isinstance(folds, RemoteFolds) else of_chunks(folds.chunks())
+    make = partial(PulledBack, feature_map, gradient_of)
+    if isinstance(folds, RemoteFolds):
+        return folds.map_reduce(partial(_sum_of_chunks, make), operator.add)
+    return _sum_of_folds(make, folds)
 
 
-def _pull_back_chunks(
-    feature_map: FeatureMap, gradient_of: Callable[[int, Rows, Array], Array], chunks: Iterable[tuple[int, Rows]]
-) -> FeatureGradient:
-    """The same from chunks of the parts."""
+class PulledBack:
+    """The gradient in a map of a function of all features, on its way."""
 
-    def of_chunk(placed: FeatureMap, k: int, rows: Rows) -> FeatureGradient:
-        return _pull_back(placed, rows.X, lambda block, features: gradient_of(k, rows.take(block), features))
+    name = "gradient"
 
-    def each() -> Generator[FeatureGradient, None, None]:
-        placed = None
-        for k, rows in chunks:
-            placed = feature_map.place(rows.X) if placed is None else placed
-            yield of_chunk(placed, k, rows)
+    def __init__(self, feature_map: FeatureMap, gradient_of: Callable[[int, Rows, Array], Array]) -> None:
+        self._map, self._gradient_of = feature_map, gradient_of
+        self._placed: FeatureMap | None = None
+        self._sum: FeatureGradient | None = None
 
-    return sum_in_order(each()).on_host()
+    def add(self, k: int, rows: Rows) -> None:
+        """Some rows of part ``k``."""
+        if rows.n == 0:
+            return
+        self._placed = self._map.place(rows.X) if self._placed is None else self._placed
+        gradient = _pull_back(self._placed, rows.X, lambda block, features: self._gradient_of(k, rows.take(block), features))
+        self._sum = gradient if self._sum is None else self._sum.beside(gradient) + gradient
+
+    def total(self) -> FeatureGradient:
+        """The gradient, in NumPy arrays."""
+        if self._sum is None:
+            raise ValueError("There are no rows to sum over: at least one is needed.")
+        return self._sum.on_host()
+
+    def state(self) -> dict[str, Array]:
+        """The sum so far, in NumPy arrays."""
+        if self._sum is None:
+            return {}
+        there = self._sum.on_host()
+        frequencies = {} if there.frequencies is None else {"frequencies": there.frequencies}
+        return {**{f"parameters/{name}": np.asarray(v) for name, v in there.parameters.items()}, **frequencies}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Go on from a sum that :meth:`state` gave."""
+        parameters = {name.split("/")[1]: value[()] for name, value in state.items() if name != "frequencies"}
+        self._sum = FeatureGradient(parameters, state.get("frequencies")) if state else None
 
 
 def pull_back(feature_map: FeatureMap, X: Array, gradient_of: Callable[[slice, Array], Array]) -> FeatureGradient:

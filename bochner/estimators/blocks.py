@@ -25,7 +25,7 @@ from bochner.memory import as_bytes, readable
 from bochner.rows import Block, RowSource, Sample, from_arrays
 from bochner.rows.source import Layout, Sampler
 from bochner.standardise import ColumnSums
-from bochner.streamed import HashCut, PassRecord, StreamedFolds, watched_pass
+from bochner.streamed import HashCut, PassKeeper, PassRecord, StreamedFolds, watched_pass
 
 BLOCK_BYTES = 2**26
 """Size of the blocks that are read at a time, where memory allows."""
@@ -36,6 +36,8 @@ COPIES = 4
 IN_BLOCKS = "these rows come in blocks (or are more than max_memory has room for)"
 STAYS = ("callback", "validation", "random_state", "history_", "moments_")
 """Attributes of learners that tasks on other machines do not need: some cannot go there, some are large."""
+PARTS = ("columns", "sampler", "targets")
+"""What a first pass consists of, beside two numbers."""
 SAMPLE_SHARE = BLOCK_SHARE = 0.25
 """The parts of the memory that the sample may take, with its copies, and the blocks of a pass."""
 
@@ -45,8 +47,10 @@ class FirstPass:
 
     Blocks are added one by one, and what is known of some rows to what is known of those before them. Rows must be in the
     domain of ``kernel``; those of weight zero are not in the sample. ``targets`` takes down whatever it likes of a block,
-    with ``see(block)``.
+    with ``see(block)``, and can be saved on the way.
     """
+
+    name = "first"
 
     def __init__(self, layout: Any, sampler: Sampler, targets: Any, kernel: Kernel) -> None:
         self.names, self.kernel = layout.names, kernel
@@ -71,9 +75,22 @@ class FirstPass:
 
     def __add__(self, other: FirstPass) -> FirstPass:
         total = copy(self)
-        for name in ("columns", "sampler", "targets", "weight", "n_used"):
+        for name in (*PARTS, "weight", "n_used"):
             setattr(total, name, getattr(self, name) + getattr(other, name))
         return total
+
+    def state(self) -> dict[str, Array]:
+        """All sums so far, to go on from with :meth:`restore`."""
+        own = {"own/weight": np.array(self.weight), "own/n_used": np.array(self.n_used)}
+        return {**own, **{f"{part}/{name}": value for part in PARTS for name, value in getattr(self, part).state().items()}}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Go on from sums that :meth:`state` gave."""
+        self.weight, self.n_used = float(state["own/weight"]), int(state["own/n_used"])
+        for part in PARTS:
+            start = f"{part}/"
+            some = {name.removeprefix(start): value for name, value in state.items() if name.startswith(start)}
+            getattr(self, part).restore(some)
 
     @property
     def sample(self) -> Sample:
@@ -98,30 +115,46 @@ class Passes(Protocol):
 
 @dataclass(frozen=True)
 class SourcePasses:
-    """Passes over a source, ``block_rows`` rows at a time; ``watch`` hears how far they are."""
+    """Passes over a source, ``block_rows`` rows at a time; ``watch`` hears how far they are, ``keeper`` keeps their sums."""
 
     source: RowSource
     block_rows: int
     watch: Callable[[PassRecord], None] | None
+    keeper: PassKeeper
 
     def first(self, start: FirstPass) -> FirstPass:
-        with closing(watched_pass(self.source, self.block_rows, 1, self.watch)) as blocks:
+        done, n_rows = self.keeper.resume(start), self.source.n_rows
+        with closing(watched_pass(self.source, self.block_rows, 1, self.watch, start=done)) as blocks:
             for block in blocks:
                 start.add(block)
+                done = block.start + block.n_rows
+                if self.keeper.is_due(done, n_rows):
+                    self.keeper.keep(start, done)
         return start
 
     def folds(self, *, prepare: Callable[[Block], Rows], **common: Any) -> StreamedFolds:
-        return StreamedFolds(source=self.source, prepare=prepare, block_rows=self.block_rows, watch=self.watch, **common)
+        return StreamedFolds(
+            source=self.source,
+            prepare=prepare,
+            block_rows=self.block_rows,
+            watch=self.watch,
+            keeper=self.keeper,
+            **common,
+        )
 
 
 @dataclass(frozen=True)
 class DaskPasses:
-    """Passes over partitions of Dask, each where it is; ``watch`` hears when they are done."""
+    """Passes over partitions of Dask, each where it is; ``watch`` hears when they are done, ``keeper`` keeps the first."""
 
     rows: DaskRows
     watch: Callable[[PassRecord], None] | None
+    keeper: PassKeeper
 
     def first(self, start: FirstPass) -> FirstPass:
+        n_rows = self.rows.n_rows
+        if self.keeper.resume(start) == n_rows:
+            return start
         few = copy(start)  # few rows come here: those of a sample, and hardly any that are not in it
         few.sampler = Sampler(start.sampler.n, start.sampler.seed, among=self.rows.n_rows)
         begun = time.perf_counter()
@@ -129,8 +162,9 @@ class DaskPasses:
         if total.sampler.n_kept < min(start.sampler.n, total.n_used):  # as where most weights are zero
             total = self.rows.map_reduce(partial(_seen, start), operator.add)
         if self.watch is not None:
-            n_rows, seconds = self.rows.n_rows, time.perf_counter() - begun
-            self.watch({"pass": 1, "done": n_rows, "n_rows": n_rows, "seconds": seconds})
+            self.watch({"pass": 1, "done": n_rows, "n_rows": n_rows, "seconds": time.perf_counter() - begun})
+        if self.keeper.is_due(n_rows, n_rows):
+            self.keeper.keep(total, n_rows)
         return total
 
     def folds(self, *, prepare: Callable[[Block], Rows], **common: Any) -> FoldedRows:
@@ -149,11 +183,13 @@ def passes_over(
     limit: float,
     watch: Callable[[PassRecord], None] | None,
     n_columns: int | None = None,
+    keeper: PassKeeper | None = None,
 ) -> Passes:
     """How to go over rows, within so many bytes; ``n_columns`` as in :func:`sample_size`."""
+    keeper = PassKeeper() if keeper is None else keeper
     if isinstance(source, DaskRows):
-        return DaskPasses(source, watch)
-    return SourcePasses(source, block_size(source, limit, n_columns), watch)
+        return DaskPasses(source, watch, keeper)
+    return SourcePasses(source, block_size(source, limit, n_columns), watch, keeper)
 
 
 def first_pass(passes: Passes, start: FirstPass) -> FirstPass:

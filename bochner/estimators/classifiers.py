@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -95,6 +96,7 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
         keep_moments: bool = True,
         max_memory: float | str | None = None,
         device: str | None = None,
+        checkpoint: str | Path | None = None,
         warm_start: bool = False,
         tol: float | None = None,
         random_state: Any = None,
@@ -117,6 +119,7 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
         self.keep_moments = keep_moments
         self.max_memory = max_memory
         self.device = device
+        self.checkpoint = checkpoint
         self.warm_start = warm_start
         self.tol = tol
         self.random_state = random_state
@@ -203,6 +206,10 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
             raise ValueError(f"alpha='per-target' needs loss='squared', and loss is {self.loss!r}.")
         return partial(HeldOutLoss, loss=LOSSES[self.loss], penalty=None if self.alpha is None else float(self.alpha))
 
+    @property
+    def _has_log(self) -> bool:
+        return self.loss == "squared"  # other losses start from the coefficients of the evaluation before
+
     def _levels(self, n_rows: int, n_columns: int) -> tuple[Level, ...]:
         levels = super()._levels(n_rows, n_columns)
         if self.loss == "squared" or self.schedule == "full":
@@ -214,6 +221,11 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
         check_option("loss", self.loss, ("squared", *LOSSES))
         if self.loss != "squared":
             refuse_device(self, f"loss={self.loss!r}", "loss='squared'")
+        if self.checkpoint is not None and self.loss != "squared" and self.schedule == "full":
+            raise ValueError(
+                f"checkpoint keeps evaluations of the squared error, and with loss={self.loss!r} and schedule='full' there "
+                "are none: use schedule='small-to-large', or checkpoint=None."
+            )
 
     @property
     def _computed_on_host(self) -> bool:

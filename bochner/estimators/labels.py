@@ -60,6 +60,14 @@ class ClassSums:
         }
         return total
 
+    def state(self) -> dict[str, Array]:
+        """What was taken down so far, to go on from with :meth:`restore`."""
+        return {"labels": np.array(list(self._seen)), "sums": np.array(list(self._seen.values()))}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Take over what :meth:`state` gave."""
+        self._seen = dict(zip(state["labels"].tolist(), state["sums"], strict=True))
+
     @property
     def labels(self) -> Array:
         """The labels that were seen, sorted; whole numbers, which blocks have as float64, are whole again."""

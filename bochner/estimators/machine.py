@@ -5,9 +5,10 @@ from __future__ import annotations
 import numbers
 import operator
 from collections.abc import Callable, Generator
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Array, double, dtype_of, fetch64, gpu_of, is_foreign
+from bochner.checkpoint import NoCheckpoint, opened
 from bochner.criteria import Criterion, Evaluation, HeldOutError
 from bochner.descent import Level
 from bochner.engines import moments, predict
@@ -35,6 +37,7 @@ from bochner.estimators.blocks import (
     travelling,
     weights_of,
 )
+from bochner.estimators.fingerprint import fingerprint
 from bochner.estimators.folds import FOLDS
 from bochner.estimators.learner import KernelLearner
 from bochner.estimators.validation import as_generator, check_flags, check_option, check_rows, check_weights, on_host
@@ -43,7 +46,7 @@ from bochner.folds import FoldedRows, Rows
 from bochner.kernels import Kernel
 from bochner.leave_one_out import LeaveOneOutError
 from bochner.memory import as_bytes, machine_bytes, readable
-from bochner.progress import PassLine
+from bochner.progress import PassLine, note
 from bochner.rows import Block, RowSource
 from bochner.rows.source import Sampler
 from bochner.single_kernel import LOWEST_IN_FLOAT32, LearnedKernel, default_levels, learn_kernel
@@ -68,7 +71,7 @@ class KernelMachine(KernelLearner):
     """A linear model on the features of a kernel whose parameters it learns by the gradient of held-out error.
 
     Subclasses have the parameters of a KernelLearner, and n_features, schedule, sampling, keep_moments, max_memory, device,
-    and random_state.
+    checkpoint and random_state.
     """
 
     n_features: int | None
@@ -77,6 +80,7 @@ class KernelMachine(KernelLearner):
     keep_moments: bool
     max_memory: Any
     device: str | None
+    checkpoint: Any
     random_state: Any
 
     # -- fitting ------------------------------------------------------------------------------------------------------
@@ -93,37 +97,52 @@ class KernelMachine(KernelLearner):
     def _learn(self, X: Array, y: Any, targets: Array, weights: Array) -> LearnedKernel:
         """Learn kernel, penalty and coefficients from rows (n, m), targets (n, c) made from y, and weights (n,)."""
         self._check_choices()
-        rng = as_generator(self.random_state)
         before = self._earlier_kernel()
-        rows = self._prepare(X, targets, weights)
-        folds = self._folds(rows, rng, X, on_host(y), weights > 0)
-        return self._learn_folds(folds, rows, rng, before)
+        with self._resuming(before, X=X, y=targets, sample_weight=weights) as kept:
+            rng = self._generator(kept)
+            rows = self._prepare(X, targets, weights)
+            folds = self._folds(rows, rng, X, on_host(y), weights > 0)
+            return self._learn_folds(folds, rows, rng, before, kept)
 
     def _learn_source(self, source: RowSource | DaskRows, sums: Any) -> LearnedKernel:
         """The same from rows in blocks: kernels are tried on a sample, and the regression is fitted to all rows.
 
-        ``sums`` takes down their targets in a first pass, with ``see(block)``.
+        ``sums`` takes down their targets in a first pass, with ``see(block)``, and can be saved on the way.
         """
         self._check_choices()
         self._learned_on = self.device
-        rng = as_generator(self.random_state)
         before = self._earlier_kernel()
         check_columns(self, source, reset=True)
-        with closing(PassLine()) as line:
-            folds = self._sampled(source, sums, rng, line if self.verbose else None)
-            return self._learn_folds(folds, Rows.stack(list(folds.in_memory.parts)), rng, before)
+        with self._resuming(before, X=source) as kept, closing(PassLine()) as line:
+            rng = self._generator(kept)
+            folds = self._sampled(source, sums, rng, line if self.verbose else None, kept)
+            return self._learn_folds(folds, Rows.stack(list(folds.in_memory.parts)), rng, before, kept)
 
-    def _sampled(self, source: RowSource | DaskRows, sums: Any, rng: np.random.Generator, watch: Any) -> FoldedRows:
+    def _resuming(self, before: Kernel | None, **data: Any) -> AbstractContextManager[NoCheckpoint]:
+        """What is known of this fit in the folder ``checkpoint``; nothing without one."""
+        if self.checkpoint is None:
+            return nullcontext(NoCheckpoint())
+        return opened(self.checkpoint, fingerprint(self, before, **data))
+
+    def _generator(self, kept: NoCheckpoint) -> np.random.Generator:
+        """The source of chance: that of ``random_state``, or of a seed that is kept."""
+        if self.random_state is None:
+            return np.random.default_rng(kept.constant("seed", lambda: np.random.SeedSequence().entropy))
+        return as_generator(self.random_state)
+
+    def _sampled(
+        self, source: RowSource | DaskRows, sums: Any, rng: np.random.Generator, watch: Any, kept: NoCheckpoint
+    ) -> FoldedRows:
         """Rows in blocks in their parts, after a first pass over them; in memory where all of them are in the sample."""
         n_rows, seed = source.n_rows, int(rng.integers(2**62))
         n_parts = hash_cut(self.criterion, self.validation, n_rows, seed).n_parts
         levels = self._levels(n_rows, source.n_columns)
         size = levels[-1].n_features, n_rows, n_parts
         self._check_memory(*size)  # before a pass that may take long
-        limit = as_bytes(self.max_memory)
+        limit = kept.constant("max_memory", lambda: as_bytes(self.max_memory))
         limit = min(limit, 2 * (limit - self._matrix_bytes(*size)))  # of which rows and their sample have half
         wanted = max([level.n_rows for level in levels if level.n_rows < n_rows], default=0)
-        passes = passes_over(source, limit, watch)
+        passes = passes_over(source, limit, watch, keeper=kept.passes)
         sampler = Sampler(sample_size(source, max(wanted, FEWEST_SAMPLED), limit), seed + 1)
         first = first_pass(passes, FirstPass(source, sampler, sums, self._strictest()))
         self._prepare_source(first, sparse.issparse(first.sample.X))
@@ -151,30 +170,43 @@ class KernelMachine(KernelLearner):
         weights = weights_of(block) * self._weights_of(block.X, block.y) / self._weight_unit
         return Rows(self._standardised(block.X), targets, weights)
 
-    def _learn_folds(self, folds: FoldedRows, rows: Rows, rng: np.random.Generator, before: Kernel | None) -> LearnedKernel:
-        """Learn from rows in parts; ``rows`` are those in memory."""
+    def _learn_folds(
+        self, folds: FoldedRows, rows: Rows, rng: np.random.Generator, before: Kernel | None, kept: NoCheckpoint
+    ) -> LearnedKernel:
+        """Learn from rows in parts; ``rows`` are those in memory, and ``kept`` is what is known of this fit already."""
         folds = folds if self._learned_on is None else on_device(folds, self._learned_on)
         plan = self._plan(folds.n, folds.n_columns, before)
         if folds.in_memory.n < folds.n and self.schedule != "full":  # kernels are tried on the sample alone
             sampled = tuple(replace(level, n_rows=min(level.n_rows, folds.in_memory.n)) for level in plan.levels)
             plan = replace(plan, levels=sampled)
         self._check_memory(plan.levels[-1].n_features, folds.n, folds.n_parts)
+        if self.verbose and kept.resumed:
+            note(f"{type(self).__name__} {kept.resumed}")
         with self._watching(plan) as callback:
             learned = learn_kernel(
                 folds,
                 replace(plan, callback=callback),
                 rng,
-                criterion=self._criterion(),
+                criterion=kept.logged(self._criterion()) if self._has_log else self._criterion(),
+                squared=kept.logged(HeldOutError),
                 choices=FeatureChoices(n_features=self.n_features, sampling=self.sampling),
                 other_ties=self._other_ties(folds, plan),
             )
+        learned = replace(learned, evaluation=kept.evaluation(learned.evaluation))
         self.feature_map_ = learned.feature_map
         self._keep_kernel(learned.feature_map.kernel)
         self._keep_descent(learned.descent)
         self.converged_ = self.converged_ and learned.fit.converged
         self._keep(learned, folds)
         self._keep_relevance(rows, rng)
+        if not learned.descent.interrupted:  # by Ctrl-C, after which a fit goes on
+            kept.finish()
         return learned
+
+    @property
+    def _has_log(self) -> bool:
+        """Whether the criterion remembers nothing from one evaluation to the next, so that a log can stand for it."""
+        return True
 
     def _check_memory(self, n_features: int, n_rows: int, n_parts: int) -> None:
         """Refuse more features than there is room for matrices of all pairs of, before anything is learned."""
@@ -277,6 +309,8 @@ class KernelMachine(KernelLearner):
         if self.criterion == "loo":
             refuse_device(self, "criterion='loo'", "criterion='kfold'")
         as_bytes(self.max_memory)  # which refuses what is no size
+        if not (self.checkpoint is None or (isinstance(self.checkpoint, str | Path) and str(self.checkpoint))):
+            raise ValueError(f"checkpoint must be the path of a folder or None, got {self.checkpoint!r}.")
         check_option("schedule", self.schedule, SCHEDULES)
         n = self.n_features
         whole = isinstance(n, numbers.Integral) and not isinstance(n, bool) and n > 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -94,6 +95,16 @@ class TargetSums:
         total.columns = self.columns + other.columns
         return total
 
+    def state(self) -> dict[str, Array]:
+        """What was taken down so far, to go on from with :meth:`restore`."""
+        return {"one_target": np.array(self.one_target), **self.columns.state()}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Take over what :meth:`state` gave."""
+        self.one_target = bool(state["one_target"])
+        self.columns = ColumnSums(len(state["mean"]))
+        self.columns.restore({name: value for name, value in state.items() if name != "one_target"})
+
 
 class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
     """Kernel ridge regression whose kernel is learned, at a cost linear in the number of rows (RFF-SKL).
@@ -153,6 +164,9 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         and either all of them are copied to the device once or, where they do not fit, a block at a time in every pass.
         What is learned is kept in NumPy arrays. criterion="loo" and losses other than the squared one are computed on the
         host, and refuse a device.
+    checkpoint : str, Path or None, default=None
+        A folder (made if it is not there) in which a fit keeps what it has computed, so that one that is killed goes on and
+        has the same result when it is started again with the same parameters and rows. Removed when the fit is done.
     warm_start : bool, default=False
         Start a second fit from the kernel of the first, at full size at once, if ``kernel`` is "auto" or has the family
         learned; another one is learned from its own start.
@@ -233,6 +247,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         keep_moments: bool = True,
         max_memory: float | str | None = None,
         device: str | None = None,
+        checkpoint: str | Path | None = None,
         warm_start: bool = False,
         tol: float | None = None,
         random_state: Any = None,
@@ -253,6 +268,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         self.keep_moments = keep_moments
         self.max_memory = max_memory
         self.device = device
+        self.checkpoint = checkpoint
         self.warm_start = warm_start
         self.tol = tol
         self.random_state = random_state

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
-from bochner.arrays import Array, fetch64
+from bochner.arrays import Array, fetch64, place
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,12 @@ class FeatureGradient:
     def __add__(self, other: FeatureGradient) -> FeatureGradient:
         parameters = {name: value + other.parameters[name] for name, value in self.parameters.items()}
         frequencies = None if self.frequencies is None else self.frequencies + other.frequencies
+        return FeatureGradient(parameters, frequencies)
+
+    def beside(self, other: FeatureGradient) -> FeatureGradient:
+        """The same in arrays that are where those of another gradient are."""
+        parameters = {name: place(value, like=other.parameters[name]) for name, value in self.parameters.items()}
+        frequencies = None if self.frequencies is None else place(self.frequencies, like=other.frequencies)
         return FeatureGradient(parameters, frequencies)
 
     def on_host(self) -> FeatureGradient:

@@ -130,15 +130,16 @@ class RowSource:
                 part.n_rows = part.count()
         return sum(part.n_rows or 0 for part in self._parts)
 
-    def blocks(self, n_rows: int) -> Generator[Block, None, None]:
+    def blocks(self, n_rows: int, start: int = 0) -> Generator[Block, None, None]:
         """A fresh pass: blocks of ``n_rows`` rows each, the last one perhaps of fewer, in the order of the rows.
 
+        With ``start``, a multiple of ``n_rows``, or all rows, those before it are left out; files of them are not opened.
         Where blocks begin depends on ``n_rows`` alone, not on the files. A thread reads up to two blocks ahead, so three are
         in memory at a time. It ends, and files are closed, with the pass: at its end, at an error, where the loop is left,
         or by ``close()``.
         """
         n_rows = whole_number("n_rows", n_rows)
-        return read_ahead(recut(self._pieces(n_rows), n_rows))
+        return read_ahead(recut(self._pieces(n_rows, start), n_rows))
 
     def sample(self, n: int, seed: int = 0) -> Sample:
         """``n`` rows chosen at random (all where there are fewer), in memory, in the order of the rows; takes one pass.
@@ -159,20 +160,28 @@ class RowSource:
         """Path, size and time of modification of every file, as they were when the source was opened; empty in memory."""
         return tuple(found for part in self._parts for found in part.marks)
 
-    def _pieces(self, step: int) -> Generator[Block, None, None]:
-        """The pieces of all parts, checked, in the dtype of the source, with ``start`` in the whole."""
+    def _pieces(self, step: int, first: int = 0) -> Generator[Block, None, None]:
+        """The pieces of all parts from a row on, checked, in the dtype of the source, with ``start`` in the whole."""
         start = 0
         for part in self._parts:
             refuse_changed(part.marks)
+            if part.n_rows is not None and start + part.n_rows <= first:
+                start += part.n_rows
+                continue
             n_rows = 0
             with closing(part.pieces(step)) as pieces:
                 try:
                     for piece in pieces:
+                        n_rows += piece.n_rows
+                        left_out = min(max(first - start - piece.start, 0), piece.n_rows)
+                        if left_out == piece.n_rows:
+                            continue
+                        if left_out:
+                            piece = replace(piece.take(slice(left_out, None)), start=piece.start + left_out)
                         with np.errstate(over="ignore"):  # too large for float32: told as infinity
                             piece = replace(piece, X=piece.X.astype(self.dtype, copy=False))
                         check_values(piece, part.name, start, self.names, self.target_names)
                         yield replace(piece, start=start + piece.start)
-                        n_rows += piece.n_rows
                 except (UnreadableError, ValueError):
                     refuse_changed(part.marks)  # which explains what is wrong with it
                     raise
@@ -223,6 +232,33 @@ class Sampler:
         if self.n_kept > 2 * self.n:
             self._kept = [_smallest(self._kept, self.n, self.seed)]
             self._limit = hash_numbers(self._kept[0][0], self.seed).max()
+
+    def state(self) -> dict[str, Array]:
+        """The rows chosen so far, as arrays to go on from with :meth:`restore`."""
+        if not self._kept:
+            return {}
+        rows = stack([block for _, block in self._kept])
+        X = {"X": rows.X}
+        if sparse.issparse(rows.X):
+            csr = rows.X.tocsr()
+            X = {"data": csr.data, "indices": csr.indices, "indptr": csr.indptr, "shape": np.array(csr.shape)}
+        beside = {"weight": rows.weight}
+        if rows.y is not None:
+            beside["text" if rows.y.dtype.hasobject else "y"] = rows.y.astype(str) if rows.y.dtype.hasobject else rows.y
+        numbers = np.concatenate([some for some, _ in self._kept])
+        given = {name: value for name, value in beside.items() if value is not None}
+        return {"numbers": numbers, "limit": np.array(self._limit), **X, **given}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Take over rows that :meth:`state` gave."""
+        if not state:
+            return
+        X = state.get("X")
+        if X is None:
+            X = sparse.csr_array((state["data"], state["indices"], state["indptr"]), shape=tuple(state["shape"]))
+        y = state["text"].astype(object) if "text" in state else state.get("y")
+        self._kept = [(state["numbers"], Block(0, X, y, state.get("weight")))]
+        self._limit = state["limit"][()]
 
     def sample(self) -> Sample:
         """The rows that were chosen, in their order."""

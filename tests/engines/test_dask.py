@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bochner import FourierFeatures, KernelClassifier, KernelRegressor, MultipleKernelRegressor
+from bochner import FourierFeatures, KernelClassifier, KernelRegressor, MultipleKernelRegressor, checkpoint
 from bochner.engines import dask_rows as engine
 from bochner.engines import fold_moments, pull_back_folds
 from bochner.engines.dask_rows import dask_rows
@@ -351,6 +351,43 @@ def test_a_cluster_that_is_lost_is_told():
     finally:
         client.close()
         started.close()
+
+
+def test_a_cluster_that_is_lost_leaves_a_checkpoint(client, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(machine, "FULL_STEPS", 2)
+    monkeypatch.setattr(checkpoint, "CHECKPOINT_SECONDS", 0.0)
+    X, y, _ = table()
+    options = {"schedule": "full", "tol": 0.0, "n_features": 16, "alpha": 1e-2}
+    expected = quick(**options).fit(spread_out(X), spread_out(y))
+    started, folder, heard = start_cluster(1), tmp_path / "kept", []
+
+    def close(record):
+        heard.append(record)
+        if len(heard) == 2:
+            started.close()
+
+    model = quick(**options, checkpoint=folder, verbose=1, callback=close)
+    with (
+        distributed.Client(started, set_as_default=False) as other,
+        other.as_current(),
+        pytest.raises(RuntimeError, match=r"cluster was lost amid the work.*start a new cluster and fit again"),
+    ):
+        model.fit(spread_out(X), spread_out(y))
+    assert not hasattr(model, "coef_")
+    assert sorted(path.name for path in folder.iterdir()) == [checkpoint.LOG, checkpoint.FIT, "bochner-pass-first.npz"]
+    with pytest.raises(ValueError, match=r"is of another fit: X was 900 rows of 3 columns in 4 partitions \w+ and is 900"):
+        model.fit(spread_out(X + 1), spread_out(y))
+
+    def no_first_pass(*args):
+        raise AssertionError("which was kept")
+
+    monkeypatch.setattr(engine.DaskRows, "map_reduce", no_first_pass)
+    capsys.readouterr()
+    model.set_params(callback=None).fit(spread_out(X), spread_out(y))
+    assert "KernelRegressor goes on from" in capsys.readouterr().err
+    assert model.coef_.tobytes() == expected.coef_.tobytes()
+    assert len(model.history_) == len(expected.history_)
+    assert not folder.exists()
 
 
 def test_a_cluster_without_workers_is_told(monkeypatch):
