@@ -10,6 +10,16 @@ settings.register_profile("fixed", derandomize=True, deadline=None, database=Non
 settings.load_profile("fixed")
 
 
+def pytest_report_header(config):
+    """The GPU, where the tests that need one are asked for."""
+    if config.option.markexpr != "gpu":
+        return None
+    import torch
+
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none that PyTorch sees"
+    return f"GPU: {gpu}; PyTorch {torch.__version__}, CUDA {torch.version.cuda}"
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(20240607)
