@@ -46,7 +46,7 @@ class ColumnSums:
             mean = (scaled.T @ share) * unit
             squares = np.maximum(scaled.multiply(scaled).T @ share - (mean / unit) ** 2, 0)
         else:
-            deviation = fetch64(X) / unit
+            deviation = np.divide(fetch64(X), unit, order="C")  # the same bits for rows in any order of memory
             mean = (share @ deviation) * unit
             deviation -= mean / unit
             squares = share @ np.square(deviation, out=deviation)
