@@ -41,6 +41,7 @@ from bochner.estimators.dictionary import (
 )
 from bochner.estimators.folds import cut_rows, hold_out, is_splitter, is_validation_set, split_rows
 from bochner.estimators.machine import FEWEST_SAMPLED, KernelMachine, refuse_device
+from bochner.estimators.parts import ColumnsOfBlocks
 from bochner.estimators.validation import (
     as_generator,
     check_flags,
@@ -50,7 +51,7 @@ from bochner.estimators.validation import (
     on_host,
     relative_weights,
 )
-from bochner.estimators.views import ColumnsOfBlocks, by_name, is_views, resolve, resolve_columns
+from bochner.estimators.views import by_name, is_views, resolve, resolve_columns
 from bochner.features import FeatureChoices, StackedMap, build_map
 from bochner.fold_problems import column_counts
 from bochner.folds import FoldedRows, Folds, HeldOut, Rows
@@ -137,7 +138,7 @@ class MultipleKernelMachine(BaseEstimator):
         kernels = self._named_kernels(table)
         self._views, together = resolve_columns(table, kernels)
         self.kernel_names_ = np.array(self._views.names, dtype=object)
-        width = sum(self._width(part, source) for part in self._views.parts)
+        width = sum(part.width(source.n_columns) for part in self._views.parts)
         cut = hash_cut("auto", self.validation, source.n_rows, seed)
         each = min(self._features_each, source.n_rows)  # or coordinates of rows, where these are few
         random = [0 if kernel.geometry == "additive" else each for kernel in self._views.kernels]
@@ -186,10 +187,6 @@ class MultipleKernelMachine(BaseEstimator):
     def _mean_class_weight(self, sums: Any) -> float:
         """What multiplies the weights of rows, on average."""
         return 1.0
-
-    @staticmethod
-    def _width(part: Any, source: RowSource) -> int:
-        return source.n_columns if part.columns is None else len(part.columns)
 
     def _learn_folds(self, folds: FoldedRows, kernels: list[Kernel], rng: np.random.Generator) -> LearnedWeights:
         """Learn from rows in parts with kernels that have their scales."""

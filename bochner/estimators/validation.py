@@ -41,7 +41,7 @@ def check_rows(estimator: Any, X: Any, *, kernel: Kernel, reset: bool) -> Array:
     if is_foreign(X):
         X = _check_foreign(estimator, X, reset=reset)
     else:
-        _refuse_text(X)
+        refuse_text(X)
         X = validate_data(
             estimator,
             X,
@@ -228,7 +228,7 @@ def _check_foreign(estimator: Any, X: Array, *, reset: bool) -> Array:
     return X
 
 
-def _refuse_text(X: Any) -> None:
+def refuse_text(X: Any) -> None:
     """Name the first column of text, before a conversion fails without naming it."""
     if hasattr(X, "tocsr"):
         return

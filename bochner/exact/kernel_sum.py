@@ -13,8 +13,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Array, fetch64
+from bochner.estimators.parts import Part, needs_positive
 from bochner.estimators.validation import check_flags, check_option, check_weights
-from bochner.estimators.views import Part, by_name, is_named, needs_positive, resolve
+from bochner.estimators.views import by_name, is_named, resolve
 from bochner.exact.kernel_weights import KernelSum, Loss, WeightProblem, minimise
 from bochner.kernels import Kernel
 from bochner.kernels.bandwidth import median_scale

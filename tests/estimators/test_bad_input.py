@@ -10,7 +10,7 @@ import torch
 from scipy import sparse
 
 from bochner import FourierFeatures
-from bochner.estimators.validation import _refuse_text
+from bochner.estimators.validation import refuse_text
 from bochner.kernels import KERNELS, Gaussian, ProductKernel, get_kernel
 from tests.cases import ADDITIVE, BUILT_IN, rows
 
@@ -228,7 +228,7 @@ def test_numeric_frames_are_not_searched_for_text_value_by_value():
         events = []
         sys.setprofile(lambda *event, events=events: events.append(event[1]))
         try:
-            _refuse_text(frame)
+            refuse_text(frame)
         finally:
             sys.setprofile(None)
         calls.append(len(events))

@@ -9,7 +9,8 @@ import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from bochner.estimators.views import is_views, needs_positive, resolve
+from bochner.estimators.parts import needs_positive
+from bochner.estimators.views import is_views, resolve
 from bochner.kernels import Chi2, Gaussian
 
 COLUMNS = ["age", "height", "weight", "pulse"]
