@@ -59,7 +59,7 @@ class FoldProblems:
     """
 
     def __init__(self, folds: FoldedRows, feature_map: StackedMap, *, together: bool) -> None:
-        self.together = together
+        self.together, self.feature_map = together, feature_map
         self.folds = folds.in_memory
         whole = isinstance(folds, Folds)
         self.span = span_of(self.folds, feature_map) if whole else None
@@ -75,9 +75,9 @@ class FoldProblems:
         self._whole_spectra: Spectra | None = None
 
     @property
-    def sizes(self) -> tuple[int, ...] | None:
-        """Coordinates of each kernel; None: its features."""
-        return None if self.span is None else self.span.sizes
+    def sizes(self) -> tuple[int, ...]:
+        """Columns of each kernel: its features, or coordinates of the rows."""
+        return self.feature_map.sizes if self.span is None else self.span.sizes
 
     def expand(self, coef: Array) -> Array:
         """Coefficients of the features (D, ...) from those of a problem."""
@@ -205,6 +205,33 @@ class Ridges:
         coef = np.zeros(self._whole.total.cross.shape)
         coef[self._used] = self._root * (solution.coef if self._span is None else self._span.expand(solution.coef))
         return coef, solution.intercept
+
+
+class KernelRidges:
+    """Ridge regressions of each target on the kernels that are in for it: on their plain sum, or on one weighted by d_t.
+
+    ``norms`` are the lengths of kernels in a group lasso, zero where they are out: (r, c), or (r, 1) for all c targets.
+    """
+
+    def __init__(self, problems: FoldProblems, groups: Groups, norms: Array, *, weighted: bool) -> None:
+        relative = norms / np.maximum(norms.max(axis=0), np.finfo(np.float64).tiny)
+        roots = np.sqrt(relative) if weighted else (norms > 0).astype(np.float64)
+        distinct, which = np.unique(roots, axis=1, return_inverse=True)
+        ridges = [Ridges(problems, groups.spread(root)) if root.any() else None for root in distinct.T]
+        self._problems, self._n_columns = problems, groups.n_columns
+        self._ridges = [ridges[i] for i in which.ravel()]
+        """One for each target, or one for all; None where no kernel is in."""
+
+    def model(self, without: int | None, alpha: float) -> tuple[Array, Array]:
+        """Coefficients (D', c) and intercept (c,), the mean of targets for which no kernel is in."""
+        mean = self._problems.centred(without).target_mean
+        ridges = self._ridges if len(self._ridges) == len(mean) else self._ridges * len(mean)
+        fitted = {each: each.model(without, alpha) for each in set(ridges) if each is not None}
+        coef, intercept = np.zeros((self._n_columns, len(mean))), mean.copy()
+        for target, one in enumerate(ridges):
+            if one is not None:
+                coef[:, target], intercept[target] = fitted[one][0][:, target], fitted[one][1][target]
+        return coef, intercept
 
 
 def column_counts(feature_map: StackedMap, folds: FoldedRows) -> list[int]:

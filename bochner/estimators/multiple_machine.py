@@ -59,19 +59,12 @@ from bochner.kernels import KERNELS, Kernel, get_kernel
 from bochner.kernels.bandwidth import median_scale
 from bochner.losses import Loss
 from bochner.memory import as_bytes, readable
-from bochner.multiple_kernel import (
-    LearnedWeights,
-    Refit,
-    WeightChoices,
-    learn_weights,
-    matrix_bytes,
-    n_paths,
-    refit_jointly,
-)
+from bochner.multiple_kernel import LearnedWeights, learn_weights, matrix_bytes, refit_jointly
 from bochner.progress import PassLine, PathLine
 from bochner.rows import Block, RowSource
 from bochner.rows.source import Sampler
 from bochner.standardise import Standardiser
+from bochner.weight_search import Refit, WeightChoices, n_paths
 
 WORTH_MORE = 1.5
 """Weights are learned again where the kernels that are in can have this many times the features."""

@@ -52,6 +52,12 @@ class GroupLassoPath:
         arrays = {field.name: getattr(self, field.name)[some] for field in fields(self) if field.name != "n_iter"}
         return GroupLassoPath(**arrays, n_iter=self.n_iter)
 
+    def replaced(self, i: int, one: GroupLassoPath) -> GroupLassoPath:
+        """This path with another solution of its i-th penalty, and the rounds of both."""
+        pieces = [self.part(slice(0, i)), one, self.part(slice(i + 1, None))]
+        joined = join_pieces([piece for piece in pieces if len(piece.alphas)])
+        return replace(joined, n_iter=self.n_iter + one.n_iter)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ElasticGroups:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import sparse
 
-from bochner import MultipleKernelClassifier, MultipleKernelRegressor, multiple_kernel
+from bochner import MultipleKernelClassifier, MultipleKernelRegressor, weight_search
 from bochner.engines.devices import DeviceFolds
 from bochner.estimators import blocks, dictionary, multiple_machine
 from bochner.kernels import Gaussian
@@ -226,7 +226,7 @@ GPU = pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not HAS_GP
 @pytest.mark.parametrize("in_blocks", [False, True])
 @each_learner
 def test_moments_on_a_device(learner, in_blocks, device, folds_seen, monkeypatch):
-    monkeypatch.setattr(multiple_kernel, "ROUGH", 0.0)  # paths of the folds as exact as tol, so that they can be compared
+    monkeypatch.setattr(weight_search, "ROUGH", 0.0)  # paths of the folds as exact as tol, so that they can be compared
     X, y = table(learner)
     rows = (from_arrays(X, y),) if in_blocks else (X, y)
     here, there = (quick(learner, device=where, tol=1e-13).fit(*rows) for where in (None, device))

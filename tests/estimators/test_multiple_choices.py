@@ -10,8 +10,8 @@ from bochner import MultipleKernelClassifier, MultipleKernelRegressor
 from bochner.engines import forward
 from bochner.engines.products import TableFeatures, TablePasses
 from bochner.kernels import Gaussian
-from bochner.multiple_kernel import ROUGH
 from bochner.solvers.row_loss import ArrayPasses
+from bochner.weight_search import ROUGH
 from tests.estimators.test_multiple import KERNELS, QUICK, table
 
 LITTLE = 8e5
@@ -90,7 +90,7 @@ def test_a_validation_set_of_ones_own_chooses_and_is_not_fitted(views):
 
 def test_a_validation_set_of_labels_and_a_splitter_choose_alike(monkeypatch):
     gap = 1e-13
-    monkeypatch.setattr("bochner.multiple_kernel.ROUGH", gap)
+    monkeypatch.setattr("bochner.weight_search.ROUGH", gap)
     X, _ = table(200)
     y = labels(X)
     kernels = [("a", Gaussian(scale=0.5), [0, 1]), ("b", Gaussian(scale=0.5), slice(2, 6))]
