@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 
@@ -123,6 +124,10 @@ class Standardiser:
     def identity(cls, n_columns: int) -> Standardiser:
         """Columns as they are."""
         return cls(np.zeros(n_columns), np.ones(n_columns))
+
+    def take(self, columns: Sequence[int] | None) -> Standardiser:
+        """That of some of the columns; None: of all of them."""
+        return self if columns is None else Standardiser(self.centre[list(columns)], self.spread[list(columns)])
 
     def __call__(self, X: Array) -> Array:
         if sparse.issparse(X) and not self.centre.any():

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numbers
-import reprlib
 import warnings
-from contextlib import closing, nullcontext
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Array, dense
 from bochner.engines import predict
-from bochner.engines.devices import check_device, on_device, predict_on
+from bochner.engines.devices import on_device, predict_on
 from bochner.estimators.blocks import (
     IN_BLOCKS,
     FirstPass,
@@ -36,41 +34,36 @@ from bochner.estimators.dictionary import (
     MOST_FEATURES,
     SEARCH_FEATURES,
     default_features,
-    joint_features,
     kernel_dictionary,
 )
 from bochner.estimators.folds import cut_rows, hold_out, is_splitter, is_validation_set, split_rows
-from bochner.estimators.machine import FEWEST_SAMPLED, KernelMachine, refuse_device
+from bochner.estimators.machine import FEWEST_SAMPLED, KernelMachine
+from bochner.estimators.multiple_choices import check_choices, weight_choices
+from bochner.estimators.multiple_rounds import Round, Rounds, refuse_beyond_memory
 from bochner.estimators.parts import ColumnsOfBlocks
 from bochner.estimators.validation import (
     as_generator,
-    check_flags,
-    check_option,
-    check_verbose,
     check_weights,
     on_host,
     relative_weights,
 )
 from bochner.estimators.views import by_name, is_views, resolve, resolve_columns
-from bochner.features import FeatureChoices, StackedMap, build_map
-from bochner.fold_problems import column_counts
 from bochner.folds import FoldedRows, Folds, HeldOut, Rows
 from bochner.kernels import KERNELS, Kernel, get_kernel
 from bochner.kernels.bandwidth import median_scale
 from bochner.losses import Loss
-from bochner.memory import as_bytes, readable
-from bochner.multiple_kernel import LearnedWeights, learn_weights, matrix_bytes, refit_jointly
-from bochner.progress import PassLine, PathLine
+from bochner.memory import as_bytes
+from bochner.multiple_kernel import LearnedWeights, matrix_bytes
+from bochner.progress import PassLine
 from bochner.rows import Block, RowSource
 from bochner.rows.source import Sampler
 from bochner.standardise import Standardiser
-from bochner.weight_search import Refit, WeightChoices, n_paths
+from bochner.weight_search import Trial
 
 WORTH_MORE = 1.5
 """Weights are learned again where the kernels that are in can have this many times the features."""
 SAMPLE_ROWS = 256
-AUTO_RATIOS = (1.0, 0.0)
-SCALES = ("median", "given", "learned", "learned-per-column")
+"""Rows whose distances make the median."""
 
 
 class MultipleKernelMachine(BaseEstimator):
@@ -109,7 +102,10 @@ class MultipleKernelMachine(BaseEstimator):
         parts = [part if used.all() else part[used] for part in parts]
         self._n_rows = parts[0].shape[0]
         weights, unit = relative_weights(weights[used])
-        self._standardisers = [self._standardiser(part, kernel, weights) for part, kernel in self._with_kernels(parts)]
+        self._standardisers = [
+            Standardiser.identity(part.shape[1]) if self._as_they_are(kernel) else Standardiser.of(part, weights)
+            for part, kernel in zip(parts, self._views.kernels, strict=True)
+        ]
         self._target_standardiser = self._standardise_targets(targets[used], weights)
         stacked = self._stacked(parts)
         kernels = self._scaled(parts, y, used, weights, rng)
@@ -133,11 +129,7 @@ class MultipleKernelMachine(BaseEstimator):
         self.kernel_names_ = np.array(self._views.names, dtype=object)
         width = sum(part.width(source.n_columns) for part in self._views.parts)
         cut = hash_cut("auto", self.validation, source.n_rows, seed)
-        each = min(self._features_each, source.n_rows)  # or coordinates of rows, where these are few
-        random = [0 if kernel.geometry == "additive" else each for kernel in self._views.kernels]
-        self._check_memory(random, cut.n_parts)  # before a pass that may take long
-        limit = as_bytes(self.max_memory)
-        limit = min(limit, 2 * (limit - matrix_bytes(sum(random), cut.n_parts)))  # of which rows and their sample have half
+        limit = self._room_beside_matrices(source.n_rows, cut.n_parts)  # before a pass that may take long
         sampler = Sampler(sample_size(source, FEWEST_SAMPLED, limit, width), seed + 1)
         with closing(PassLine()) as line:
             watch = line if self.verbose else None
@@ -149,17 +141,25 @@ class MultipleKernelMachine(BaseEstimator):
             folds = cut_source(passes, first, cut, self)
             return self._learn_folds(folds, kernels, rng)
 
+    def _room_beside_matrices(self, n_rows: int, n_parts: int) -> float:
+        """Bytes of which rows in blocks and their sample have half; an error where there is no room for the features."""
+        each = min(self._features_each, n_rows)  # or coordinates of rows, where these are few
+        random = [0 if kernel.geometry == "additive" else each for kernel in self._views.kernels]
+        refuse_beyond_memory(random, n_parts, self._views.names, self.max_memory)
+        limit = as_bytes(self.max_memory)
+        return min(limit, 2 * (limit - matrix_bytes(sum(random), n_parts)))
+
     def _prepare_source(self, first: FirstPass, sums: Any, rng: np.random.Generator) -> list[Kernel]:
         """Standardisers and the unit of weights from a first pass over all rows; the kernels, scaled by its sample."""
         self._prepare_targets(sums)
         self._weight_unit = first.weight_unit * self._mean_class_weight(sums)
         whole = Standardiser.of_sums(first.columns, centred=not sparse.issparse(first.sample.X))
-        self._standardisers = []
-        for part in self._views.parts:
-            some = slice(None) if part.columns is None else list(part.columns)
-            standardiser = Standardiser(whole.centre[some], whole.spread[some])
-            as_they_are = self._as_they_are(part.kernel)
-            self._standardisers.append(Standardiser.identity(len(standardiser.spread)) if as_they_are else standardiser)
+        self._standardisers = [
+            Standardiser.identity(part.width(len(whole.spread)))
+            if self._as_they_are(part.kernel)
+            else whole.take(part.columns)
+            for part in self._views.parts
+        ]
         sample = Block(0, first.sample.X, first.sample.y, first.sample.weight)
         parts = [part.rows(sample.X) for part in self._views.parts]
         factors = self._targets_of(parts[0], sample.y)[1]
@@ -183,75 +183,44 @@ class MultipleKernelMachine(BaseEstimator):
 
     def _learn_folds(self, folds: FoldedRows, kernels: list[Kernel], rng: np.random.Generator) -> LearnedWeights:
         """Learn from rows in parts with kernels that have their scales."""
-        folds = folds if self.device is None else on_device(folds, self.device)
-        choices = self._choices(len(kernels))
-        learned = self._learn_weights(folds, choices, kernels, np.full(len(kernels), self._features_each), rng)
-        is_in = np.any(learned.norms > 0, axis=1)
-        more = self._features_of(int(is_in.sum()), KEPT_FEATURES)
-        if is_in.any() and more >= WORTH_MORE * self._features_each:  # a better approximation of those that count
-            learned = self._learn_weights(folds, choices, kernels, np.where(is_in, more, 0), rng, turn=2)
-        learned = self._joined(learned, folds, choices, kernels, rng)
-        self._keep(learned, kernels)
-        return learned
+        rounds = Rounds(
+            folds=folds if self.device is None else on_device(folds, self.device),
+            kernels=kernels,
+            names=self._views.names,
+            widths=[len(standardiser.spread) for standardiser in self._standardisers],
+            choices=weight_choices(self, squared=self._loss() is None),
+            loss=self._loss(),
+            sampling=self.sampling,
+            max_memory=self.max_memory,
+            verbose=self.verbose,
+            rng=rng,
+        )
+        found = rounds.learn(np.full(len(kernels), self._features_each))
+        more = self._features_of(int(found.is_in.sum()), KEPT_FEATURES)
+        if found.is_in.any() and more >= WORTH_MORE * self._features_each:  # a better approximation of those that count
+            found = rounds.learn(np.where(found.is_in, more, 0), turn=2)
+        found = self._joined(found, rounds)
+        self.feature_map_ = found.feature_map
+        self._keep(found.learned, kernels)
+        return found.learned
 
-    def _learn_weights(
-        self,
-        folds: FoldedRows,
-        choices: WeightChoices,
-        kernels: list[Kernel],
-        sizes: Array,
-        rng: np.random.Generator,
-        turn: int = 1,
-    ) -> LearnedWeights:
-        """The weights of kernels, each with so many features (r,), from rows in folds; for the first time, or once more.
-
-        Kernels without features are out.
-        """
-        has_some = sizes > 0
-        self.feature_map_ = self._build(kernels, sizes, rng)
-        counts = np.zeros(len(kernels), dtype=int)
-        counts[has_some] = column_counts(self.feature_map_, folds)
-        self._check_memory(counts.tolist(), folds.n_parts)
-        choices = replace(choices, weights=choices.weights[has_some])
-        with closing(PathLine(n_paths(choices), turn)) if self.verbose else nullcontext() as callback:
-            learned = learn_weights(
-                folds, self.feature_map_, choices, loss=self._loss(), max_memory=as_bytes(self.max_memory), callback=callback
-            )
-        return learned.among(has_some)
-
-    def _joined(
-        self,
-        learned: LearnedWeights,
-        folds: FoldedRows,
-        choices: WeightChoices,
-        kernels: list[Kernel],
-        rng: np.random.Generator,
-    ) -> LearnedWeights:
+    def _joined(self, found: Round, rounds: Rounds) -> Round:
         """Ridge regression on one kernel of all columns that are in, where that is asked for or better on held-out rows."""
-        some = np.flatnonzero(np.any(learned.norms > 0, axis=1)).tolist()
-        tried = self.refit == "joint" or (self.refit == "auto" and max(choices.l1_ratios) > 0)  # and no average is asked for
-        if self._loss() is not None or not tried or len(some) < 2:
-            return learned
-        if any(kernels[t].geometry != "radial" or not _alike(kernels[t], kernels[some[0]]) for t in some):
-            if self.refit == "joint":
+        asked = self.refit == "joint"
+        tried = asked or (self.refit == "auto" and max(rounds.choices.l1_ratios) > 0)  # and no average is asked for
+        if self._loss() is not None or not tried or found.is_in.sum() < 2:
+            return found
+        if not rounds.can_join(found.is_in):
+            if asked:
                 raise ValueError(
                     "refit='joint' needs radial kernels of one family, such as 'gaussian' for all of them, and these are "
-                    f"in: {', '.join(map(repr, self.kernel_names_[some].tolist()))}. Use refit='ridge' or 'weighted'."
+                    f"in: {', '.join(map(repr, self.kernel_names_[found.is_in].tolist()))}. Use refit='ridge' or 'weighted'."
                 )
-            return learned
-        scales = [kernels[t].scales(len(self._standardisers[t].spread)) for t in some]
-        kernel = kernels[some[0]].replace(scale=np.concatenate(scales) / len(some) ** 0.5)  # squares of distances add up
-        ends = np.cumsum([len(standardiser.spread) for standardiser in self._standardisers])
-        columns = np.concatenate([np.arange(ends[t] - len(scale), ends[t]) for t, scale in zip(some, scales, strict=True)])
-        sizes = zip(self.feature_map_.columns, self.feature_map_.sizes, strict=True)
-        size = joint_features([size for where, size in sizes if where.stop in ends[some]], self._n_rows)
-        one = build_map(kernel, len(columns), FeatureChoices(n_features=size, sampling=self.sampling), rng)
-        joint_map = StackedMap((one,), (columns,))
-        joint = refit_jointly(learned, folds, joint_map, choices)
-        if self.refit == "auto" and not self._clearly_better(joint.held_out, learned.held_out):
-            return replace(learned, trials=joint.trials)
-        self.feature_map_ = joint_map
-        return joint
+            return found
+        joint = rounds.join(found)
+        if asked or self._clearly_better(joint.learned.held_out, found.learned.held_out):
+            return joint
+        return replace(found, learned=replace(found.learned, trials=joint.learned.trials))
 
     def _resolve(self, X: Any) -> list[Array]:
         """The rows of each kernel, checked; the kernels become fitted attributes."""
@@ -293,12 +262,6 @@ class MultipleKernelMachine(BaseEstimator):
             return self.n_features
         return default_features(n_kernels, self._n_rows, most if self._is_dictionary else MOST_FEATURES)
 
-    def _with_kernels(self, parts: list[Array]) -> zip[tuple[Array, Kernel]]:
-        return zip(parts, self._views.kernels, strict=True)
-
-    def _standardiser(self, part: Array, kernel: Kernel, weights: Array) -> Standardiser:
-        return Standardiser.identity(part.shape[1]) if self._as_they_are(kernel) else Standardiser.of(part, weights)
-
     def _as_they_are(self, kernel: Kernel) -> bool:
         """Whether a kernel sees its columns without standardising them."""
         return not self.standardize or bool(np.isfinite(kernel.lower))
@@ -315,18 +278,16 @@ class MultipleKernelMachine(BaseEstimator):
         """The kernels of standardised rows, each with its scale."""
         factors = self._factors or [1.0] * len(parts)
         kernels = []
-        for number, (part, given) in enumerate(zip(parts, self._views.parts, strict=True)):
-            standardiser, kernel = self._standardisers[number], given.kernel
-            if given.given or self.scale == "given":
-                scale = factors[number] * kernel.scales(part.shape[1])
-                kernels.append(kernel.replace(scale=scale * standardiser.spread))
+        for rows, part, standardiser, factor in zip(parts, self._views.parts, self._standardisers, factors, strict=True):
+            kernel = part.kernel
+            if part.given or self.scale == "given":
+                kernel = kernel.replace(scale=factor * kernel.scales(rows.shape[1]) * standardiser.spread)
             elif self._learns_scales:
-                kernels.append(self._learned_kernel(kernel, Rows(part, np.asarray(y)[used], weights), standardiser, rng))
+                kernel = self._learned_kernel(kernel, Rows(rows, np.asarray(y)[used], weights), standardiser, rng)
             elif kernel.has_bandwidth:
-                sample = dense(standardiser(part[rng.permutation(part.shape[0])[:SAMPLE_ROWS]])).astype(np.float64)
-                kernels.append(kernel.replace(scale=factors[number] * median_scale(kernel, sample)))
-            else:
-                kernels.append(kernel)
+                sample = dense(standardiser(rows[rng.permutation(rows.shape[0])[:SAMPLE_ROWS]])).astype(np.float64)
+                kernel = kernel.replace(scale=factor * median_scale(kernel, sample))
+            kernels.append(kernel)
         return kernels
 
     def _learned_kernel(self, kernel: Kernel, rows: Rows, standardiser: Standardiser, rng: np.random.Generator) -> Kernel:
@@ -342,18 +303,6 @@ class MultipleKernelMachine(BaseEstimator):
         )
         learned = model.fit(rows.X, rows.targets, sample_weight=rows.weights).kernel_
         return learned.replace(scale=np.asarray(learned.scale) * standardiser.spread)
-
-    def _build(self, kernels: list[Kernel], sizes: Array, rng: np.random.Generator) -> StackedMap:
-        """Random features of every kernel, so many (r,), side by side; those of size zero are left out."""
-        maps, columns, end = [], [], 0
-        for kernel, standardiser, size in zip(kernels, self._standardisers, sizes.tolist(), strict=True):
-            start, end = end, end + len(standardiser.spread)
-            if size:
-                random = kernel.geometry != "additive"
-                choices = FeatureChoices(n_features=size, sampling=self.sampling) if random else FeatureChoices()
-                maps.append(build_map(kernel, end - start, choices, rng))
-                columns.append(slice(start, end))
-        return StackedMap(tuple(maps), tuple(columns))
 
     def _folds(self, rows: Rows, rng: np.random.Generator, y: Any, used: Array, unit: float) -> Folds:
         """Rows in the parts that ``validation`` asks for; weights of a set of the user's own are divided by ``unit``."""
@@ -378,60 +327,6 @@ class MultipleKernelMachine(BaseEstimator):
     def _targets_of(self, X: Array, y: Any) -> tuple[Array, Array]:
         """Targets (n, c) of y as in fit, and what multiplies the weights of rows (n,)."""
         raise NotImplementedError
-
-    def _check_memory(self, counts: list[int], n_parts: int) -> None:
-        """Refuse more features than matrices of all their pairs have room for, and say with which kernel it happens."""
-        totals, there = np.cumsum(counts), as_bytes(self.max_memory)
-        over = np.flatnonzero([matrix_bytes(int(total), n_parts) > there for total in totals])
-        if len(over):
-            most = int((there / matrix_bytes(1, n_parts)) ** 0.5) // len(totals) // 2 * 2
-            advice = f"Use at most n_features={most} for each kernel" if most else "Not even two features of each fit: use"
-            raise ValueError(
-                f"The {totals[-1]} features of {len(totals)} kernels need about "
-                f"{readable(matrix_bytes(int(totals[-1]), n_parts))} for matrices of all their pairs, and max_memory is "
-                f"{readable(there)}: there is no room from kernel {self.kernel_names_[over[0]]!r} on. "
-                f"{advice}{',' if most else ''} fewer kernels, fewer folds, or raise max_memory."
-            )
-
-    def _choices(self, n_kernels: int) -> WeightChoices:
-        """What the search for weights is told."""
-        weights = np.ones(n_kernels) if self.penalty_weights is None else self._penalty_weights(n_kernels)
-        ratios = AUTO_RATIOS if isinstance(self.l1_ratio, str) else tuple(map(float, np.atleast_1d(self.l1_ratio)))
-        if isinstance(self.l1_ratio, str) and self.alpha is not None:
-            ratios = AUTO_RATIOS[:1]  # one number cannot be the penalty of both
-        refits: tuple[Refit | None, ...] = (None, "ridge", "weighted") if self.refit == "auto" else (self.refit or None,)
-        refits = (None,) if self.refit == "joint" else refits  # which comes afterwards
-        return WeightChoices(
-            weights=weights,
-            shared=bool(self.shared_weights),
-            alpha=None if self.alpha is None else float(self.alpha),
-            l1_ratios=ratios,
-            n_alphas=self.n_alphas,
-            smallest=self.smallest,
-            lowest=None if self._loss() is None else self.smallest,  # where each penalty takes many passes over the rows
-            one_standard_error=self.selection == "one-standard-error",
-            refits=refits if self._loss() is None else (None,),
-            tol=self.tol,
-            max_iter=self.max_iter,
-        )
-
-    def _penalty_weights(self, n_kernels: int) -> Array:
-        """The penalty of each kernel, from a list in their order or a dict by name."""
-        given = self.penalty_weights
-        if isinstance(given, dict):
-            unknown = sorted(set(given) - set(self.kernel_names_))
-            if unknown:
-                raise ValueError(
-                    f"penalty_weights names the kernel {unknown[0]!r}, which is not one of {self.kernel_names_.tolist()}."
-                )
-            given = [given.get(name, 1.0) for name in self.kernel_names_]
-        weights = np.asarray(given, dtype=np.float64)
-        if weights.shape != (n_kernels,) or not (np.isfinite(weights).all() and np.all(weights > 0)):
-            raise ValueError(
-                f"penalty_weights must be a positive number for each of the {n_kernels} kernels, in their order or by name, "
-                f"got {reprlib.repr(self.penalty_weights)}."
-            )
-        return weights
 
     def _loss(self) -> Loss | None:
         """The loss, or None for the squared one."""
@@ -467,18 +362,7 @@ class MultipleKernelMachine(BaseEstimator):
         self.refit_, self.refit_alpha_ = learned.chosen.refit, learned.chosen.ridge
         self.duality_gap_ = learned.gap
         self.path_ = learned.path
-        self.trials_ = [
-            {
-                "alpha": trial.alpha,
-                "l1_ratio": trial.l1_ratio,
-                "refit": trial.refit,
-                "refit_alpha": trial.ridge,
-                "error": trial.error,
-                "standard_error": trial.standard_error,
-                "kernels_in": trial.n_in,
-            }
-            for trial in learned.trials
-        ]
+        self.trials_ = [_record(trial) for trial in learned.trials]
         self.validation_error_ = learned.chosen.error
         self.explained_variance_ = learned.variance_shares
         self.n_iter_ = max(learned.n_iter, 1)
@@ -503,40 +387,8 @@ class MultipleKernelMachine(BaseEstimator):
             )
 
     def _check_choices(self) -> None:
-        check_option("scale", self.scale, SCALES)
-        check_option("selection", self.selection, ("best", "one-standard-error"))
-        check_flags(self, "standardize", "shared_weights")
-        check_verbose(self.verbose)
-        if self.refit not in ("auto", "ridge", "weighted", "joint", None, False):
-            raise ValueError(f"refit must be 'auto', 'ridge', 'weighted', 'joint' or None, got {self.refit!r}.")
-        if self.refit in ("ridge", "weighted", "joint") and self.loss != "squared":
-            raise ValueError(
-                f"refit={self.refit!r} needs loss='squared', and loss is {self.loss!r}: leave refit out, or use None."
-            )
-        as_bytes(self.max_memory)  # which refuses what is no size
-        if self.device is not None:
-            check_device(self.device)
-        if self.loss != "squared":
-            refuse_device(self, f"loss={self.loss!r}", "loss='squared'")
-        limits = {"alpha": np.inf, "tol": np.inf, "smallest": 1.0}
-        for name, high in limits.items():
-            value = getattr(self, name)
-            if value is None and name == "alpha":
-                continue
-            if not (isinstance(value, numbers.Real) and 0 < float(value) <= high and float(value) < np.inf):
-                raise ValueError(f"{name} must be a positive number{' up to 1' if high == 1 else ''}, got {value!r}.")
-        if not (self.l1_ratio == "auto" if isinstance(self.l1_ratio, str) else _are_shares(self.l1_ratio)):
-            raise ValueError(f"l1_ratio must be 'auto', or one number or several from 0 to 1, got {self.l1_ratio!r}.")
-        whole = isinstance(self.n_features, numbers.Integral) and not isinstance(self.n_features, bool)
-        if self.n_features is not None and not (whole and self.n_features > 0 and self.n_features % 2 == 0):
-            raise ValueError(
-                f"n_features must be an even whole number, or None, got {self.n_features!r}: features come as pairs of "
-                "cosine and sine."
-            )
-        for name in ("n_alphas", "max_iter"):
-            value = getattr(self, name)
-            if not (isinstance(value, numbers.Integral) and int(value) >= 1):
-                raise ValueError(f"{name} must be a whole number, at least 1, got {value!r}.")
+        """Errors that need no data."""
+        check_choices(self)
 
     # -- predicting ---------------------------------------------------------------------------------------------------
 
@@ -569,22 +421,24 @@ def comes_in_blocks(X: Any, max_memory: Any) -> bool:
     return on_disk(X) and learned_in_blocks(X, max_memory)
 
 
-def _are_shares(given: Any) -> bool:
-    """Whether this is a number from 0 to 1, or several."""
-    values = list(given) if isinstance(given, list | tuple | np.ndarray) else [given]
-    return bool(values) and all(isinstance(value, numbers.Real) and 0 <= float(value) <= 1 for value in values)
-
-
 def _is_set_of_views(validation: Any) -> bool:
     """Whether ``validation`` is a tuple (views, y) or (views, y, sample_weight)."""
     return isinstance(validation, tuple) and len(validation) in (2, 3) and is_views(validation[0])
 
 
+def _record(trial: Trial) -> dict[str, Any]:
+    """What ``trials_`` has of one."""
+    return {
+        "alpha": trial.alpha,
+        "l1_ratio": trial.l1_ratio,
+        "refit": trial.refit,
+        "refit_alpha": trial.ridge,
+        "error": trial.error,
+        "standard_error": trial.standard_error,
+        "kernels_in": trial.n_in,
+    }
+
+
 def _name_of(kernel: Kernel) -> str:
     """The name of a built-in kernel that came as a name."""
     return next(name for name in KERNELS if repr(get_kernel(name)) == repr(kernel))
-
-
-def _alike(one: Kernel, two: Kernel) -> bool:
-    """Whether two kernels differ in their scales alone."""
-    return one.replace(scale=1.0) == two.replace(scale=1.0)

@@ -23,7 +23,7 @@ class StackedMap:
 
     def __post_init__(self) -> None:
         if not self.columns:
-            object.__setattr__(self, "columns", _slices([each.n_columns for each in self.maps]))
+            object.__setattr__(self, "columns", consecutive([each.n_columns for each in self.maps]))
 
     @property
     def kernel(self) -> tuple[Any, ...]:
@@ -50,7 +50,7 @@ class StackedMap:
     @cached_property
     def features(self) -> tuple[slice, ...]:
         """The features of each map."""
-        return _slices(list(self.sizes))
+        return consecutive(list(self.sizes))
 
     def take(self, used: Array) -> Self:
         """Some of the maps, by a mask (r,), on the same rows."""
@@ -91,6 +91,7 @@ class StackedMap:
         return [f"{t}_{name}" for t, (each, some) in enumerate(parts) for name in each.feature_names(columns[some])]
 
 
-def _slices(sizes: list[int]) -> tuple[slice, ...]:
+def consecutive(sizes: list[int]) -> tuple[slice, ...]:
+    """Slices of so many columns, one after the other."""
     ends = np.cumsum(sizes).tolist()
     return tuple(slice(end - size, end) for size, end in zip(sizes, ends, strict=True))

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from bochner import MultipleKernelClassifier, MultipleKernelRegressor, weight_search
 from bochner.engines.devices import DeviceFolds
-from bochner.estimators import blocks, dictionary, multiple_machine
+from bochner.estimators import blocks, dictionary, multiple_machine, multiple_rounds
 from bochner.kernels import Gaussian
 from bochner.rows import from_arrays
 from bochner.rows import source as row_source
@@ -38,13 +38,13 @@ def small_samples_and_blocks(monkeypatch):
 def folds_seen(monkeypatch):
     """The folds that weights were learned from."""
     seen = []
-    learn = multiple_machine.learn_weights
+    learn = multiple_rounds.learn_weights
 
     def watched(folds, *args, **options):
         seen.append(folds)
         return learn(folds, *args, **options)
 
-    monkeypatch.setattr(multiple_machine, "learn_weights", watched)
+    monkeypatch.setattr(multiple_rounds, "learn_weights", watched)
     return seen
 
 

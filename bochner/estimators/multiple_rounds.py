@@ -1,0 +1,125 @@
+"""Multiple-kernel learning in rounds: all kernels, those that are in with more features, one kernel in place of a sum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bochner.arrays import Array
+from bochner.estimators.dictionary import joint_features
+from bochner.features import FeatureChoices, FeatureMap, StackedMap, build_map
+from bochner.features.stacked import consecutive
+from bochner.fold_problems import column_counts
+from bochner.folds import FoldedRows
+from bochner.kernels import Kernel
+from bochner.losses import Loss
+from bochner.memory import as_bytes, readable
+from bochner.multiple_kernel import LearnedWeights, learn_weights, matrix_bytes, refit_jointly
+from bochner.progress import PathLine
+from bochner.weight_search import WeightChoices, n_paths
+
+
+@dataclass(frozen=True)
+class Round:
+    """What was learned, and the random features that it was learned on."""
+
+    learned: LearnedWeights
+    feature_map: StackedMap
+
+    @property
+    def is_in(self) -> Array:
+        """Which kernels count, for some target at least: a mask (r,)."""
+        return np.any(self.learned.norms > 0, axis=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rounds:
+    """Rounds of learning from the same rows, which have the columns of all kernels side by side."""
+
+    folds: FoldedRows
+    kernels: Sequence[Kernel]
+    names: Sequence[str]
+    widths: Sequence[int]
+    """The number of columns of each kernel."""
+    choices: WeightChoices
+    loss: Loss | None
+    """None: the squared one."""
+    sampling: str
+    max_memory: Any
+    verbose: int
+    rng: np.random.Generator
+
+    @cached_property
+    def columns(self) -> tuple[slice, ...]:
+        """The columns of each kernel."""
+        return consecutive(list(self.widths))
+
+    def learn(self, sizes: Array, turn: int = 1) -> Round:
+        """The weights of kernels, each with so many features (r,); those without features are out. ``turn`` is told."""
+        has_some = sizes > 0
+        feature_map = self._stacked_map(sizes)
+        counts = np.zeros(len(self.kernels), dtype=int)
+        counts[has_some] = column_counts(feature_map, self.folds)
+        refuse_beyond_memory(counts.tolist(), self.folds.n_parts, self.names, self.max_memory)
+        choices = replace(self.choices, weights=self.choices.weights[has_some])
+        with closing(PathLine(n_paths(choices), turn)) if self.verbose else nullcontext() as callback:
+            learned = learn_weights(
+                self.folds, feature_map, choices, loss=self.loss, max_memory=as_bytes(self.max_memory), callback=callback
+            )
+        return Round(learned.among(has_some), feature_map)
+
+    def can_join(self, is_in: Array) -> bool:
+        """Whether some kernels, by a mask (r,), are radial and differ in their scales alone: one can take their place."""
+        some = [self.kernels[t] for t in np.flatnonzero(is_in)]
+        return all(kernel.geometry == "radial" and _alike(kernel, some[0]) for kernel in some)
+
+    def join(self, before: Round) -> Round:
+        """Ridge regression on one kernel of the columns of all kernels that are in, which must be such as can be joined."""
+        some = np.flatnonzero(before.is_in).tolist()
+        places = [self.columns[t] for t in some]
+        scales = [self.kernels[t].scales(self.widths[t]) for t in some]
+        scale = np.concatenate(scales) / len(some) ** 0.5  # squares of distances add up
+        columns = np.concatenate([np.arange(place.start, place.stop) for place in places])
+        each = zip(before.feature_map.columns, before.feature_map.sizes, strict=True)
+        size = joint_features([size for place, size in each if place in places], self.folds.n_to_fit)
+        kernel = self.kernels[some[0]].replace(scale=scale)
+        feature_map = StackedMap((self._map(kernel, len(columns), size),), (columns,))
+        return Round(refit_jointly(before.learned, self.folds, feature_map, self.choices), feature_map)
+
+    def _stacked_map(self, sizes: Array) -> StackedMap:
+        """Random features of every kernel, so many (r,), side by side; those of size zero are left out."""
+        each = zip(self.kernels, self.widths, self.columns, sizes.tolist(), strict=True)
+        used = [(self._map(kernel, width, size), columns) for kernel, width, columns, size in each if size]
+        maps, columns = zip(*used, strict=True)
+        return StackedMap(maps, columns)
+
+    def _map(self, kernel: Kernel, width: int, size: int) -> FeatureMap:
+        """Features of one kernel: so many, unless it is additive and has a number of its own."""
+        random = kernel.geometry != "additive"
+        choices = FeatureChoices(n_features=size, sampling=self.sampling) if random else FeatureChoices()
+        return build_map(kernel, width, choices, self.rng)
+
+
+def refuse_beyond_memory(counts: Sequence[int], n_parts: int, names: Sequence[str], max_memory: Any) -> None:
+    """Refuse more features of kernels than matrices of all their pairs have room for, and say with which it happens."""
+    totals, there = np.cumsum(counts), as_bytes(max_memory)
+    over = np.flatnonzero([matrix_bytes(int(total), n_parts) > there for total in totals])
+    if len(over):
+        most = int((there / matrix_bytes(1, n_parts)) ** 0.5) // len(totals) // 2 * 2
+        advice = f"Use at most n_features={most} for each kernel" if most else "Not even two features of each fit: use"
+        raise ValueError(
+            f"The {totals[-1]} features of {len(totals)} kernels need about "
+            f"{readable(matrix_bytes(int(totals[-1]), n_parts))} for matrices of all their pairs, and max_memory is "
+            f"{readable(there)}: there is no room from kernel {names[over[0]]!r} on. "
+            f"{advice}{',' if most else ''} fewer kernels, fewer folds, or raise max_memory."
+        )
+
+
+def _alike(one: Kernel, two: Kernel) -> bool:
+    """Whether two kernels differ in their scales alone."""
+    return one.replace(scale=1.0) == two.replace(scale=1.0)
