@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numbers
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -105,8 +106,18 @@ def _fold(rows: Rows, shuffled: Array, validation: Any) -> Folds:
     return Folds(tuple(rows.take(part) for part in parts), tuple(range(len(parts))))
 
 
+@contextmanager
+def about_validation_set() -> Iterator[None]:
+    """Let errors say that they are about a validation set of the user's own."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"The validation set is not like the rows of fit: {error}") from error
+
+
 def hold_out(rows: Rows, rng: np.random.Generator, held: Rows) -> Folds:
-    """Rows to fit, and rows of the user's own to validate on, which are not fitted."""
+    """Rows to fit, and rows of the user's own to validate on, which are not fitted; those of weight zero are left out."""
+    held = held.in_form_of(rows).take(held.weights > 0)
     parts = tuple(part.take(rng.permutation(part.n)) for part in (rows, held))
     return Folds(parts, validated=(1,), fitted=(0,))
 

@@ -18,7 +18,15 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.arrays import Array
 from bochner.descent import NO_SCALE, TOLERANCES, UNSEEN_PARTS, Descent, Level, Plan, family_name
 from bochner.effects import MOST_COLUMNS, total_effects
-from bochner.estimators.folds import EXPECTED, cut_rows, hold_out, is_splitter, is_validation_set, split_rows
+from bochner.estimators.folds import (
+    EXPECTED,
+    about_validation_set,
+    cut_rows,
+    hold_out,
+    is_splitter,
+    is_validation_set,
+    split_rows,
+)
 from bochner.estimators.validation import (
     check_flags,
     check_option,
@@ -123,15 +131,11 @@ class KernelLearner(BaseEstimator):
 
     def _check_validation_set(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[Array, Array, Array]:
         """The user's own validation rows (n, m), their targets (n, c) and weights (n,)."""
-        try:
+        with about_validation_set():
             X = on_host(check_rows(self, X, kernel=self._strictest(), reset=False))
             weights = check_weights(sample_weight, X)
             self._check_validation_targets(X, y)
-            targets = self._targets_of(X, y)
-            weights = weights * self._weights_of(X, y)
-        except ValueError as error:
-            raise ValueError(f"The validation set is not like the rows of fit: {error}") from error
-        return X, targets, weights
+            return X, self._targets_of(X, y), weights * self._weights_of(X, y)
 
     def _check_validation_targets(self, X: Array, y: Any) -> None:
         """Errors of targets that fit does not take for validation, beside those of all further targets."""
@@ -147,10 +151,14 @@ class KernelLearner(BaseEstimator):
         if not used.all():
             X, targets, weights = X[used], targets[used], weights[used]
         weights, self._weight_unit = relative_weights(weights)
-        as_they_are = not self.standardize or any(np.isfinite(family.lower) for family in self._families())
-        self.standardiser_ = Standardiser.identity(X.shape[1]) if as_they_are else Standardiser.of(X, weights)
+        self.standardiser_ = Standardiser.identity(X.shape[1]) if self._as_they_are else Standardiser.of(X, weights)
         self._target_standardiser = self._standardise_targets(targets, weights)
         return Rows(self._standardised(X), self._target_standardiser(targets), weights)
+
+    @property
+    def _as_they_are(self) -> bool:
+        """Whether kernels see their columns without standardising them."""
+        return not self.standardize or any(np.isfinite(family.lower) for family in self._families())
 
     def _standardised(self, X: Array) -> Array:
         """Rows standardised, in float32 where they come so and in float64 otherwise."""
@@ -177,7 +185,7 @@ class KernelLearner(BaseEstimator):
                 )
             held, targets, weights = self._check_validation_set(*self.validation)
             held_rows = Rows(self._standardised(held), self._target_standardiser(targets), weights / self._weight_unit)
-            return hold_out(rows, rng, held_rows.in_form_of(rows).take(weights > 0))
+            return hold_out(rows, rng, held_rows)
         if isinstance(self.validation, str) and self.validation in CRITERIA[1:]:
             raise ValueError(
                 f"validation is {EXPECTED}, and {self.validation!r} is a criterion: write criterion={self.validation!r}."

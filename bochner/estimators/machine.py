@@ -41,7 +41,7 @@ from bochner.estimators.fingerprint import fingerprint
 from bochner.estimators.folds import FOLDS
 from bochner.estimators.learner import KernelLearner
 from bochner.estimators.validation import as_generator, check_flags, check_option, check_rows, check_weights, on_host
-from bochner.features import FeatureChoices
+from bochner.features import FeatureChoices, FeatureMap
 from bochner.folds import FoldedRows, Rows
 from bochner.kernels import Kernel
 from bochner.leave_one_out import LeaveOneOutError
@@ -157,10 +157,9 @@ class KernelMachine(KernelLearner):
         """Standardisers of rows and targets, and the unit of weights, from the first pass over all rows."""
         self._prepare_targets(first.targets)
         self._weight_unit = first.weight_unit
-        as_they_are = not self.standardize or any(np.isfinite(family.lower) for family in self._families())
         self.standardiser_ = (
             Standardiser.identity(len(first.columns.mean))
-            if as_they_are
+            if self._as_they_are
             else Standardiser.of_sums(first.columns, centred=not are_sparse)
         )
 
@@ -339,17 +338,11 @@ class KernelMachine(KernelLearner):
 
     def _outputs(self, X: Array) -> Array:
         """Predictions (n, c) for checked rows, in the units of the targets; in float64, also where features are float32."""
-        return self._predicted(self._standardised(X), self.coef_, self.intercept_)
+        return predicted(self.device, self.feature_map_, self._standardised(X), self.coef_, self.intercept_)
 
     def _outputs_of(self, rows: Array) -> Array:
         coef = self.coef_ / self._target_standardiser.spread
-        return self._predicted(rows, coef, np.zeros(coef.shape[1]))
-
-    def _predicted(self, rows: Array, coef: Array, intercept: Array) -> Array:
-        """Predictions (n, c) of standardised rows, in NumPy: computed on ``device``, or where the rows are."""
-        if self.device is None or is_foreign(rows):
-            return fetch64(predict(self.feature_map_, rows, coef, intercept))
-        return predict_on(self.device, self.feature_map_, rows, coef, intercept).astype(np.float64)
+        return predicted(self.device, self.feature_map_, rows, coef, np.zeros(coef.shape[1]))
 
     def _check_seen_rows(self, X: Any) -> Array:
         """New rows to predict: on the host, or on their GPU."""
@@ -362,6 +355,13 @@ class KernelMachine(KernelLearner):
         if not is_foreign(X):
             return super()._standardised(X)
         return self.standardiser_(X if dtype_of(X) == np.float32 else double(X))
+
+
+def predicted(device: str | None, feature_map: FeatureMap, rows: Array, coef: Array, intercept: Array) -> Array:
+    """Predictions (n, c) of standardised rows, in NumPy and float64: computed on ``device``, or where the rows are."""
+    if device is None or is_foreign(rows):
+        return fetch64(predict(feature_map, rows, coef, intercept))
+    return predict_on(device, feature_map, rows, coef, intercept).astype(np.float64)
 
 
 def refuse_device(estimator: Any, what: str, instead: str) -> None:

@@ -14,8 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Array, dense
-from bochner.engines import predict
-from bochner.engines.devices import on_device, predict_on
+from bochner.engines.devices import on_device
 from bochner.estimators.blocks import (
     IN_BLOCKS,
     FirstPass,
@@ -36,8 +35,15 @@ from bochner.estimators.dictionary import (
     default_features,
     kernel_dictionary,
 )
-from bochner.estimators.folds import cut_rows, hold_out, is_splitter, is_validation_set, split_rows
-from bochner.estimators.machine import FEWEST_SAMPLED, KernelMachine
+from bochner.estimators.folds import (
+    about_validation_set,
+    cut_rows,
+    hold_out,
+    is_splitter,
+    is_validation_set,
+    split_rows,
+)
+from bochner.estimators.machine import FEWEST_SAMPLED, KernelMachine, predicted
 from bochner.estimators.multiple_choices import check_choices, weight_choices
 from bochner.estimators.multiple_rounds import Round, Rounds, refuse_beyond_memory
 from bochner.estimators.parts import ColumnsOfBlocks
@@ -93,140 +99,12 @@ class MultipleKernelMachine(BaseEstimator):
     _learner: type[KernelMachine]
     """What learns the scales of one kernel."""
 
-    # -- fitting ------------------------------------------------------------------------------------------------------
-
-    def _learn(self, parts: list[Array], y: Any, targets: Array, weights: Array) -> LearnedWeights:
-        """Learn from the rows (n, m_t) of each kernel, targets (n, c) made from y, and weights (n,)."""
-        rng, y = as_generator(self.random_state), on_host(y)
-        used = weights > 0
-        parts = [part if used.all() else part[used] for part in parts]
-        self._n_rows = parts[0].shape[0]
-        weights, unit = relative_weights(weights[used])
-        self._standardisers = [
-            Standardiser.identity(part.shape[1]) if self._as_they_are(kernel) else Standardiser.of(part, weights)
-            for part, kernel in zip(parts, self._views.kernels, strict=True)
-        ]
-        self._target_standardiser = self._standardise_targets(targets[used], weights)
-        stacked = self._stacked(parts)
-        kernels = self._scaled(parts, y, used, weights, rng)
-        rows = Rows(stacked, self._target_standardiser(targets[used]), weights)
-        return self._learn_folds(self._folds(rows, rng, y, used, unit), kernels, rng)
-
-    def _learn_source(self, source: RowSource, sums: Any) -> LearnedWeights:
-        """The same from rows in blocks: scales come from a sample, and every set of features takes a pass over all rows.
-
-        ``sums`` takes down their targets in a first pass, with ``see(block)``.
-        """
-        self._check_choices()
-        if self._loss() is not None:
-            raise ValueError(f"loss={self.loss!r} needs all rows in memory, and {IN_BLOCKS}: use loss='squared'.")
-        rng = as_generator(self.random_state)
-        check_columns(self, source, reset=True)
-        self._n_rows, seed = source.n_rows, int(rng.integers(2**62))
-        table = ColumnsOfBlocks(source)
-        kernels = self._named_kernels(table)
-        self._views, together = resolve_columns(table, kernels)
-        self.kernel_names_ = np.array(self._views.names, dtype=object)
-        width = sum(part.width(source.n_columns) for part in self._views.parts)
-        cut = hash_cut("auto", self.validation, source.n_rows, seed)
-        limit = self._room_beside_matrices(source.n_rows, cut.n_parts)  # before a pass that may take long
-        sampler = Sampler(sample_size(source, FEWEST_SAMPLED, limit, width), seed + 1)
-        with closing(PassLine()) as line:
-            watch = line if self.verbose else None
-            passes = passes_over(source, limit, watch, width)
-            first = first_pass(passes, FirstPass(source, sampler, sums, together))
-            kernels = self._prepare_source(first, sums, np.random.default_rng(seed + 3))
-            self._n_rows = first.n_used
-            cut = hash_cut("auto", self.validation, first.n_used, seed)
-            folds = cut_source(passes, first, cut, self)
-            return self._learn_folds(folds, kernels, rng)
-
-    def _room_beside_matrices(self, n_rows: int, n_parts: int) -> float:
-        """Bytes of which rows in blocks and their sample have half; an error where there is no room for the features."""
-        each = min(self._features_each, n_rows)  # or coordinates of rows, where these are few
-        random = [0 if kernel.geometry == "additive" else each for kernel in self._views.kernels]
-        refuse_beyond_memory(random, n_parts, self._views.names, self.max_memory)
-        limit = as_bytes(self.max_memory)
-        return min(limit, 2 * (limit - matrix_bytes(sum(random), n_parts)))
-
-    def _prepare_source(self, first: FirstPass, sums: Any, rng: np.random.Generator) -> list[Kernel]:
-        """Standardisers and the unit of weights from a first pass over all rows; the kernels, scaled by its sample."""
-        self._prepare_targets(sums)
-        self._weight_unit = first.weight_unit * self._mean_class_weight(sums)
-        whole = Standardiser.of_sums(first.columns, centred=not sparse.issparse(first.sample.X))
-        self._standardisers = [
-            Standardiser.identity(part.width(len(whole.spread)))
-            if self._as_they_are(part.kernel)
-            else whole.take(part.columns)
-            for part in self._views.parts
-        ]
-        sample = Block(0, first.sample.X, first.sample.y, first.sample.weight)
-        parts = [part.rows(sample.X) for part in self._views.parts]
-        factors = self._targets_of(parts[0], sample.y)[1]
-        weights, _ = relative_weights(weights_of(sample) * factors)
-        return self._scaled(parts, sample.y, np.ones(sample.n_rows, dtype=bool), weights, rng)
-
-    def _prepared(self, block: Block) -> Rows:
-        """Standardised rows of a block, with targets and weights."""
-        parts = [part.rows(block.X) for part in self._views.parts]
-        targets, factors = self._targets_of(parts[0], block.y)
-        weights = weights_of(block) * factors / self._weight_unit
-        return Rows(self._stacked(parts), self._target_standardiser(targets), weights)
-
-    def _prepare_targets(self, sums: Any) -> None:
-        """Take over what a first pass took down of the targets."""
-        raise NotImplementedError
-
-    def _mean_class_weight(self, sums: Any) -> float:
-        """What multiplies the weights of rows, on average."""
-        return 1.0
-
-    def _learn_folds(self, folds: FoldedRows, kernels: list[Kernel], rng: np.random.Generator) -> LearnedWeights:
-        """Learn from rows in parts with kernels that have their scales."""
-        rounds = Rounds(
-            folds=folds if self.device is None else on_device(folds, self.device),
-            kernels=kernels,
-            names=self._views.names,
-            widths=[len(standardiser.spread) for standardiser in self._standardisers],
-            choices=weight_choices(self, squared=self._loss() is None),
-            loss=self._loss(),
-            sampling=self.sampling,
-            max_memory=self.max_memory,
-            verbose=self.verbose,
-            rng=rng,
-        )
-        found = rounds.learn(np.full(len(kernels), self._features_each))
-        more = self._features_of(int(found.is_in.sum()), KEPT_FEATURES)
-        if found.is_in.any() and more >= WORTH_MORE * self._features_each:  # a better approximation of those that count
-            found = rounds.learn(np.where(found.is_in, more, 0), turn=2)
-        found = self._joined(found, rounds)
-        self.feature_map_ = found.feature_map
-        self._keep(found.learned, kernels)
-        return found.learned
-
-    def _joined(self, found: Round, rounds: Rounds) -> Round:
-        """Ridge regression on one kernel of all columns that are in, where that is asked for or better on held-out rows."""
-        asked = self.refit == "joint"
-        tried = asked or (self.refit == "auto" and max(rounds.choices.l1_ratios) > 0)  # and no average is asked for
-        if self._loss() is not None or not tried or found.is_in.sum() < 2:
-            return found
-        if not rounds.can_join(found.is_in):
-            if asked:
-                raise ValueError(
-                    "refit='joint' needs radial kernels of one family, such as 'gaussian' for all of them, and these are "
-                    f"in: {', '.join(map(repr, self.kernel_names_[found.is_in].tolist()))}. Use refit='ridge' or 'weighted'."
-                )
-            return found
-        joint = rounds.join(found)
-        if asked or self._clearly_better(joint.learned.held_out, found.learned.held_out):
-            return joint
-        return replace(found, learned=replace(found.learned, trials=joint.learned.trials))
+    # -- kernels and the columns that they see ------------------------------------------------------------------------
 
     def _resolve(self, X: Any) -> list[Array]:
         """The rows of each kernel, checked; the kernels become fitted attributes."""
         self._check_choices()
-        kernels = self._named_kernels(X)
-        self._views, parts = resolve(self, X, kernels)
+        self._views, parts = resolve(self, X, self._named_kernels(X))
         self.kernel_names_ = np.array(self._views.names, dtype=object)
         return [on_host(part) for part in parts]
 
@@ -304,33 +182,144 @@ class MultipleKernelMachine(BaseEstimator):
         learned = model.fit(rows.X, rows.targets, sample_weight=rows.weights).kernel_
         return learned.replace(scale=np.asarray(learned.scale) * standardiser.spread)
 
+    # -- rows in memory -----------------------------------------------------------------------------------------------
+
+    def _learn(self, parts: list[Array], y: Any, targets: Array, weights: Array) -> LearnedWeights:
+        """Learn from the rows (n, m_t) of each kernel, targets (n, c) made from y, and weights (n,)."""
+        rng, y = as_generator(self.random_state), on_host(y)
+        used = weights > 0
+        parts = [part if used.all() else part[used] for part in parts]
+        self._n_rows = parts[0].shape[0]
+        weights, unit = relative_weights(weights[used])
+        self._standardisers = [
+            Standardiser.identity(part.shape[1]) if self._as_they_are(kernel) else Standardiser.of(part, weights)
+            for part, kernel in zip(parts, self._views.kernels, strict=True)
+        ]
+        self._target_standardiser = self._standardise_targets(targets[used], weights)
+        stacked = self._stacked(parts)
+        kernels = self._scaled(parts, y, used, weights, rng)
+        rows = Rows(stacked, self._target_standardiser(targets[used]), weights)
+        return self._learn_folds(self._folds(rows, rng, y, used, unit), kernels, rng)
+
     def _folds(self, rows: Rows, rng: np.random.Generator, y: Any, used: Array, unit: float) -> Folds:
-        """Rows in the parts that ``validation`` asks for; weights of a set of the user's own are divided by ``unit``."""
+        """Rows in the parts that ``validation`` asks for; ``unit`` is that of their weights."""
         if is_validation_set(self.validation) or _is_set_of_views(self.validation):
-            held = self._validation_rows(*self.validation)
-            held = replace(held, weights=held.weights / unit).in_form_of(rows)
-            return hold_out(rows, rng, held.take(held.weights > 0))
+            return hold_out(rows, rng, self._validation_rows(unit, *self.validation))
         if is_splitter(self.validation):
             return split_rows(rows, rng, self.validation, np.zeros(len(used)), y, used)
         return cut_rows(rows, rng, "auto", self.validation)
 
-    def _validation_rows(self, X: Any, y: Any, sample_weight: Any = None) -> Rows:
-        """The user's own validation rows, standardised like those of fit."""
-        try:
+    def _validation_rows(self, unit: float, X: Any, y: Any, sample_weight: Any = None) -> Rows:
+        """The user's own validation rows, standardised like those of fit; their weights are divided by ``unit``."""
+        with about_validation_set():
             parts = [on_host(part) for part in self._views.take(self, X)]
             weights = check_weights(sample_weight, parts[0])
             targets, factors = self._targets_of(parts[0], y)
-        except ValueError as error:
-            raise ValueError(f"The validation set is not like the rows of fit: {error}") from error
-        return Rows(self._stacked(parts), self._target_standardiser(targets), weights * factors)
+        return Rows(self._stacked(parts), self._target_standardiser(targets), weights * factors / unit)
 
-    def _targets_of(self, X: Array, y: Any) -> tuple[Array, Array]:
-        """Targets (n, c) of y as in fit, and what multiplies the weights of rows (n,)."""
-        raise NotImplementedError
+    # -- rows in blocks -----------------------------------------------------------------------------------------------
 
-    def _loss(self) -> Loss | None:
-        """The loss, or None for the squared one."""
-        raise NotImplementedError
+    def _learn_source(self, source: RowSource, sums: Any) -> LearnedWeights:
+        """The same from rows in blocks: scales come from a sample, and every set of features takes a pass over all rows.
+
+        ``sums`` takes down their targets in a first pass, with ``see(block)``.
+        """
+        self._check_choices()
+        if self._loss() is not None:
+            raise ValueError(f"loss={self.loss!r} needs all rows in memory, and {IN_BLOCKS}: use loss='squared'.")
+        rng = as_generator(self.random_state)
+        check_columns(self, source, reset=True)
+        self._n_rows, seed = source.n_rows, int(rng.integers(2**62))
+        table = ColumnsOfBlocks(source)
+        self._views, together = resolve_columns(table, self._named_kernels(table))
+        self.kernel_names_ = np.array(self._views.names, dtype=object)
+        width = sum(part.width(source.n_columns) for part in self._views.parts)
+        cut = hash_cut("auto", self.validation, source.n_rows, seed)
+        limit = self._room_beside_matrices(source.n_rows, cut.n_parts)  # before a pass that may take long
+        sampler = Sampler(sample_size(source, FEWEST_SAMPLED, limit, width), seed + 1)
+        with closing(PassLine()) as line:
+            passes = passes_over(source, limit, line if self.verbose else None, width)
+            first = first_pass(passes, FirstPass(source, sampler, sums, together))
+            kernels = self._prepare_source(first, sums, np.random.default_rng(seed + 3))
+            self._n_rows = first.n_used
+            cut = hash_cut("auto", self.validation, first.n_used, seed)
+            folds = cut_source(passes, first, cut, self)
+            return self._learn_folds(folds, kernels, rng)
+
+    def _room_beside_matrices(self, n_rows: int, n_parts: int) -> float:
+        """Bytes of which rows in blocks and their sample have half; an error where there is no room for the features."""
+        each = min(self._features_each, n_rows)  # or coordinates of rows, where these are few
+        random = [0 if kernel.geometry == "additive" else each for kernel in self._views.kernels]
+        refuse_beyond_memory(random, n_parts, self._views.names, self.max_memory)
+        limit = as_bytes(self.max_memory)
+        return min(limit, 2 * (limit - matrix_bytes(sum(random), n_parts)))
+
+    def _prepare_source(self, first: FirstPass, sums: Any, rng: np.random.Generator) -> list[Kernel]:
+        """Standardisers and the unit of weights from a first pass over all rows; the kernels, scaled by its sample."""
+        self._prepare_targets(sums)
+        self._weight_unit = first.weight_unit * self._mean_class_weight(sums)
+        whole = Standardiser.of_sums(first.columns, centred=not sparse.issparse(first.sample.X))
+        self._standardisers = [
+            Standardiser.identity(part.width(len(whole.spread)))
+            if self._as_they_are(part.kernel)
+            else whole.take(part.columns)
+            for part in self._views.parts
+        ]
+        sample = Block(0, first.sample.X, first.sample.y, first.sample.weight)
+        parts = [part.rows(sample.X) for part in self._views.parts]
+        factors = self._targets_of(parts[0], sample.y)[1]
+        weights, _ = relative_weights(weights_of(sample) * factors)
+        return self._scaled(parts, sample.y, np.ones(sample.n_rows, dtype=bool), weights, rng)
+
+    def _prepared(self, block: Block) -> Rows:
+        """Standardised rows of a block, with targets and weights."""
+        parts = [part.rows(block.X) for part in self._views.parts]
+        targets, factors = self._targets_of(parts[0], block.y)
+        weights = weights_of(block) * factors / self._weight_unit
+        return Rows(self._stacked(parts), self._target_standardiser(targets), weights)
+
+    # -- learning -----------------------------------------------------------------------------------------------------
+
+    def _learn_folds(self, folds: FoldedRows, kernels: list[Kernel], rng: np.random.Generator) -> LearnedWeights:
+        """Learn from rows in parts with kernels that have their scales."""
+        rounds = Rounds(
+            folds=folds if self.device is None else on_device(folds, self.device),
+            kernels=kernels,
+            names=self._views.names,
+            widths=[len(standardiser.spread) for standardiser in self._standardisers],
+            choices=weight_choices(self, squared=self._loss() is None),
+            loss=self._loss(),
+            sampling=self.sampling,
+            max_memory=self.max_memory,
+            verbose=self.verbose,
+            rng=rng,
+        )
+        found = rounds.learn(np.full(len(kernels), self._features_each))
+        more = self._features_of(int(found.is_in.sum()), KEPT_FEATURES)
+        if found.is_in.any() and more >= WORTH_MORE * self._features_each:  # a better approximation of those that count
+            found = rounds.learn(np.where(found.is_in, more, 0), turn=2)
+        found = self._joined(found, rounds)
+        self.feature_map_ = found.feature_map
+        self._keep(found.learned, kernels)
+        return found.learned
+
+    def _joined(self, found: Round, rounds: Rounds) -> Round:
+        """Ridge regression on one kernel of all columns that are in, where that is asked for or better on held-out rows."""
+        asked = self.refit == "joint"
+        tried = asked or (self.refit == "auto" and max(rounds.choices.l1_ratios) > 0)  # and no average is asked for
+        if self._loss() is not None or not tried or found.is_in.sum() < 2:
+            return found
+        if not rounds.can_join(found.is_in):
+            if asked:
+                raise ValueError(
+                    "refit='joint' needs radial kernels of one family, such as 'gaussian' for all of them, and these are "
+                    f"in: {', '.join(map(repr, self.kernel_names_[found.is_in].tolist()))}. Use refit='ridge' or 'weighted'."
+                )
+            return found
+        joint = rounds.join(found)
+        if asked or self._clearly_better(joint.learned.held_out, found.learned.held_out):
+            return joint
+        return replace(found, learned=replace(found.learned, trials=joint.learned.trials))
 
     def _clearly_better(self, one: HeldOut, two: HeldOut) -> bool:
         """Whether one kind of predictions of the same held-out rows is better than another by more than a standard error."""
@@ -342,10 +331,6 @@ class MultipleKernelMachine(BaseEstimator):
     def _losses(self, held_out: HeldOut) -> Array:
         """What each held-out row counts where two kinds of predictions are compared: (n,)."""
         return np.sum((held_out.predictions - held_out.rows.targets) ** 2, axis=1)
-
-    def _standardise_targets(self, targets: Array, weights: Array) -> Standardiser:
-        """Targets of zero mean and unit spread, unless they are classes."""
-        return Standardiser.identity(targets.shape[1])
 
     def _keep(self, learned: LearnedWeights, kernels: list[Kernel]) -> None:
         """What was learned, as fitted attributes in the units of the data."""
@@ -386,9 +371,31 @@ class MultipleKernelMachine(BaseEstimator):
                 stacklevel=4,
             )
 
+    # -- what regressors and classifiers say --------------------------------------------------------------------------
+
     def _check_choices(self) -> None:
         """Errors that need no data."""
         check_choices(self)
+
+    def _loss(self) -> Loss | None:
+        """The loss, or None for the squared one."""
+        raise NotImplementedError
+
+    def _standardise_targets(self, targets: Array, weights: Array) -> Standardiser:
+        """Targets of zero mean and unit spread, unless they are classes."""
+        return Standardiser.identity(targets.shape[1])
+
+    def _targets_of(self, X: Array, y: Any) -> tuple[Array, Array]:
+        """Targets (n, c) of y as in fit, and what multiplies the weights of rows (n,)."""
+        raise NotImplementedError
+
+    def _prepare_targets(self, sums: Any) -> None:
+        """Take over what a first pass took down of the targets."""
+        raise NotImplementedError
+
+    def _mean_class_weight(self, sums: Any) -> float:
+        """What multiplies the weights of rows, on average."""
+        return 1.0
 
     # -- predicting ---------------------------------------------------------------------------------------------------
 
@@ -396,9 +403,7 @@ class MultipleKernelMachine(BaseEstimator):
         """Predictions (n, c) of new rows, in the units of the targets."""
         check_is_fitted(self)
         rows = self._stacked([on_host(part) for part in self._views.take(self, X)])
-        if self.device is None:
-            return predict(self.feature_map_, rows, self.coef_, self.intercept_).astype(np.float64)
-        return predict_on(self.device, self.feature_map_, rows, self.coef_, self.intercept_).astype(np.float64)
+        return predicted(self.device, self.feature_map_, rows, self.coef_, self.intercept_)
 
     def kernel_weights_by_name(self) -> dict[str, Any]:
         """The weight of each kernel by its name, largest first: a number, or one for each target or class."""
@@ -427,7 +432,7 @@ def _is_set_of_views(validation: Any) -> bool:
 
 
 def _record(trial: Trial) -> dict[str, Any]:
-    """What ``trials_`` has of one."""
+    """An entry of ``trials_``."""
     return {
         "alpha": trial.alpha,
         "l1_ratio": trial.l1_ratio,
