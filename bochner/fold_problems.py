@@ -61,10 +61,10 @@ class FoldProblems:
     def __init__(self, folds: FoldedRows, feature_map: StackedMap, *, together: bool) -> None:
         self.together, self.feature_map = together, feature_map
         self.folds = folds.in_memory
-        whole = isinstance(folds, Folds)
-        self.span = span_of(self.folds, feature_map) if whole else None
+        in_memory = isinstance(folds, Folds)
+        self.span = span_of(self.folds, feature_map) if in_memory else None
         self.rows = None if self.span is None else self.span.coordinates
-        if whole and self.rows is None and few_rows(folds.n, feature_map.n_features):
+        if in_memory and self.rows is None and few_rows(folds.n, feature_map.n_features):
             self.rows = np.concatenate([_features(feature_map, part.X) for part in self.folds.parts])
         if self.rows is None:
             parts = [part.on_host() for part in fold_moments(feature_map, folds)]
@@ -189,20 +189,20 @@ class Ridges:
 
     def __init__(self, problems: FoldProblems, root: Array) -> None:
         self._used, self._root = root > 0, root[root > 0][:, None]
-        self._whole, self._span = problems.moments, None
-        parts = problems.moments.parts
+        self._shape = problems.moments.total.cross.shape
+        self._span: Span | None = None
+        self._moments = problems.moments
         if problems.rows is not None and few_rows(len(problems.rows), len(self._root)):
             self._span = Span.of(problems.rows[:, self._used] * self._root.T)
-            parts = problems.moments_of(self._span.coordinates)
+            self._moments = FoldMoments.of(problems.moments_of(self._span.coordinates), problems.moments.fitted)
         elif not np.all(root == 1):
-            parts = [part.scaled(self._used, self._root) for part in parts]
-        same = parts is problems.moments.parts
-        self._moments = problems.moments if same else FoldMoments.of(parts, problems.moments.fitted)
+            scaled = [part.scaled(self._used, self._root) for part in problems.moments.parts]
+            self._moments = FoldMoments.of(scaled, problems.moments.fitted)
 
     def model(self, without: int | None, alpha: float) -> tuple[Array, Array]:
         """Coefficients (D', c) and intercept (c,)."""
         solution = self._moments.centred(without).solve(alpha)
-        coef = np.zeros(self._whole.total.cross.shape)
+        coef = np.zeros(self._shape)
         coef[self._used] = self._root * (solution.coef if self._span is None else self._span.expand(solution.coef))
         return coef, solution.intercept
 
@@ -236,8 +236,8 @@ class KernelRidges:
 
 def column_counts(feature_map: StackedMap, folds: FoldedRows) -> list[int]:
     """Columns of each kernel in the problems of some rows: its features, or coordinates of the rows."""
-    few = isinstance(folds, Folds)
-    return [folds.n if few and few_rows(folds.n, size) else size for size in feature_map.sizes]
+    in_memory = isinstance(folds, Folds)
+    return [folds.n if in_memory and few_rows(folds.n, size) else size for size in feature_map.sizes]
 
 
 def span_of(folds: Folds, feature_map: StackedMap) -> StackedSpan | None:

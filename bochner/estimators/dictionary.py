@@ -43,22 +43,26 @@ def joint_features(sizes: Sequence[int], n_rows: int) -> int:
 
 def kernel_dictionary(X: Any, *, learned: bool) -> tuple[list[tuple[str, str, Any]], list[float]]:
     """Kernels by name, and multiples of the median scale, of kernels="auto"; those to be learned are one for each view."""
-    kernels: list[tuple[str, str, Any]] = []
-    factors: list[float] = []
     wholes: list[tuple[str, Any]] = [("", slice(None))]
     if is_views(X):
         wholes = [(f"{label}, ", label) for label in (X if is_named(X) else range(len(X)))]
     if learned:
         return [(prefix.removesuffix(", ") or "all", "gaussian", where) for prefix, where in wholes], []
+    kernels: list[tuple[str, str, Any]] = []
+    factors: list[float] = []
     for prefix, where in wholes:
         for family in AUTO_FAMILIES:
             for factor in AUTO_FACTORS:
                 kernels.append((f"{prefix}{family} x {factor:g}", family, where))
                 factors.append(factor)
-    shape: tuple[int, ...] = () if is_views(X) else tuple(X.shape if hasattr(X, "shape") else np.shape(X))
-    n_columns = shape[-1] if len(shape) == 2 else 0
-    if 1 < n_columns <= AUTO_COLUMNS:
-        names = list(getattr(X, "columns", range(n_columns)))
+    names = _column_names(X)
+    if 1 < len(names) <= AUTO_COLUMNS:
         kernels += [(f"column {name}", "gaussian", [i]) for i, name in enumerate(names)]
-        factors += [1.0] * n_columns
+        factors += [1.0] * len(names)
     return kernels, factors
+
+
+def _column_names(X: Any) -> list[Any]:
+    """The names of a table's columns, or their numbers; none of views, and of what is no table."""
+    shape: tuple[int, ...] = () if is_views(X) else tuple(X.shape if hasattr(X, "shape") else np.shape(X))
+    return list(getattr(X, "columns", range(shape[1]))) if len(shape) == 2 else []

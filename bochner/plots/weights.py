@@ -99,8 +99,9 @@ def plot_path(model: Any, ax: Axes | None = None, target: int = 0) -> Axes:
     if new and len(order) > BESIDE:
         width, height = ax.figure.get_size_inches()
         ax.figure.set_size_inches(1.4 * width, height)
-    beside = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if new and len(order) > BESIDE else {"loc": "best"}
-    ax.legend(fontsize="small", **beside)
+        ax.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    else:
+        ax.legend(fontsize="small", loc="best")
     return ax
 
 
