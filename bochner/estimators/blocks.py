@@ -228,6 +228,11 @@ def learned_in_blocks(X: Any, max_memory: Any) -> bool:
     return isinstance(X, np.ndarray) and not is_foreign(X) and COPIES * X.nbytes > as_bytes(max_memory)
 
 
+def mapped_in_blocks(X: Any, max_memory: Any) -> bool:
+    """Whether rows are a source, or lie in a file that is mapped to memory and larger than ``max_memory`` has room for."""
+    return on_disk(X) and learned_in_blocks(X, max_memory)
+
+
 def as_source(X: Any, y: Any = None, sample_weight: Any = None) -> Any:
     """Rows with targets and weights as a source (or as DaskRows), with errors where they are given twice."""
     if is_dask(X):

@@ -9,10 +9,10 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from bochner.arrays import Array
 from bochner.calibration import SoftmaxCalibration
-from bochner.estimators.blocks import as_source, block_by_block
+from bochner.estimators.blocks import as_source, block_by_block, mapped_in_blocks
 from bochner.estimators.classifiers import KernelClassifier
 from bochner.estimators.labels import ClassSums, ScoreClassifier, check_labels
-from bochner.estimators.multiple_machine import MultipleKernelMachine, comes_in_blocks
+from bochner.estimators.multiple_machine import MultipleKernelMachine
 from bochner.estimators.regressors import KernelRegressor, TargetSums, check_targets, r_squared, targets_like_fit
 from bochner.estimators.validation import all_or_nothing, beside_rows, check_option, check_weights
 from bochner.folds import HeldOut
@@ -128,6 +128,9 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
     ['blood', 'body']
     """
 
+    _learner = KernelRegressor
+    _for_classes = "bochner.MultipleKernelClassifier"
+
     def __init__(
         self,
         kernels: Any = "auto",
@@ -185,7 +188,7 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
 
         X may be rows in blocks, with their targets and weights (:func:`bochner.open_rows`), for loss="squared".
         """
-        if comes_in_blocks(X, self.max_memory):
+        if mapped_in_blocks(X, self.max_memory):
             self._learn_source(as_source(X, y, sample_weight), TargetSums(self))
         else:
             parts = self._resolve(X)
@@ -208,9 +211,6 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
 
     def _prepare_targets(self, sums: TargetSums) -> None:
         sums.tell(self)
-
-    _learner = KernelRegressor
-    _for_classes = "bochner.MultipleKernelClassifier"
 
     def _targets_of(self, X: Array, y: Any) -> tuple[Array, Array]:
         return targets_like_fit(self, X, y), np.ones(X.shape[0])
@@ -262,6 +262,8 @@ class MultipleKernelClassifier(ScoreClassifier, MultipleKernelMachine):
     >>> bool(model.score(X[1::2], y[1::2]) > 0.9)
     True
     """
+
+    _learner = KernelClassifier
 
     def __init__(
         self,
@@ -318,7 +320,7 @@ class MultipleKernelClassifier(ScoreClassifier, MultipleKernelMachine):
 
         X may be rows in blocks, with their labels and weights (:func:`bochner.open_rows`), for loss="squared".
         """
-        if comes_in_blocks(X, self.max_memory):
+        if mapped_in_blocks(X, self.max_memory):
             source = as_source(X, y, sample_weight)
             learned = self._learn_source(source, ClassSums(self, None if y is None else check_labels(self, X, y)))
         else:
@@ -327,11 +329,9 @@ class MultipleKernelClassifier(ScoreClassifier, MultipleKernelMachine):
             self.classes_, labels = np.unique(check_labels(self, parts[0], y), return_inverse=True)
             self._class_weights = self._weights_of_classes(np.bincount(labels[weights > 0], minlength=len(self.classes_)))
             learned = self._learn(parts, y, self._indicators(labels), weights * self._class_weights[labels])
-        self.calibration_ = SoftmaxCalibration.fit(*self._told(learned.held_out), learned.held_out.rows.weights)
+        self.calibration_ = SoftmaxCalibration.fit(*self._decisions(learned.held_out), learned.held_out.rows.weights)
         self._warn_if_rough()
         return self
-
-    _learner = KernelClassifier
 
     def _scores(self, X: Any) -> Array:
         return self._columns_of(self._outputs(X))
@@ -340,14 +340,14 @@ class MultipleKernelClassifier(ScoreClassifier, MultipleKernelMachine):
         labels = self._numbers_of(check_labels(self, X, y))
         return self._indicators(labels), self._class_weights[labels]
 
-    def _told(self, held_out: HeldOut) -> tuple[Array, Array]:
+    def _decisions(self, held_out: HeldOut) -> tuple[Array, Array]:
         """Decision values (n, k) and classes (n,) of held-out rows."""
         scores, targets = (self._columns_of(values) for values in (held_out.predictions, held_out.rows.targets))
         return scores.astype(np.float64), targets.argmax(axis=1)
 
     def _losses(self, held_out: HeldOut) -> Array:
         """One where the class is told wrongly."""
-        scores, classes = self._told(held_out)
+        scores, classes = self._decisions(held_out)
         return (scores.argmax(axis=1) != classes).astype(np.float64)
 
     def _loss(self) -> Loss | None:

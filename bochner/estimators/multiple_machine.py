@@ -22,8 +22,6 @@ from bochner.estimators.blocks import (
     cut_source,
     first_pass,
     hash_cut,
-    learned_in_blocks,
-    on_disk,
     passes_over,
     sample_size,
     weights_of,
@@ -419,11 +417,6 @@ class MultipleKernelMachine(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def comes_in_blocks(X: Any, max_memory: Any) -> bool:
-    """Whether rows are a source, or lie in a file that is mapped to memory and larger than ``max_memory`` has room for."""
-    return on_disk(X) and learned_in_blocks(X, max_memory)
 
 
 def _is_set_of_views(validation: Any) -> bool:
