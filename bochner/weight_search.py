@@ -62,6 +62,24 @@ class WeightChoices:
     tol: float = 1e-6
     max_iter: int = 100
 
+    @property
+    def averages(self) -> bool:
+        """Whether the plain sum of all kernels is tried with all of RIDGE_ALPHAS."""
+        return 0.0 in self.l1_ratios and self.alpha is None
+
+    def further(self, l1_ratio: float) -> Array:
+        """Penalties below the smallest that a path may go on to, as parts of the largest and spaced like the others."""
+        if self.alpha is not None or l1_ratio == 0 or self.n_alphas == 1 or self.smallest == 1:
+            return np.empty(0)
+        lowest, factor = self.lowest or self.smallest**2, self.smallest ** (1 / (self.n_alphas - 1))
+        return self.smallest * factor ** np.arange(1, int(np.log(lowest / self.smallest) / np.log(factor) + 1e-6) + 1)
+
+    @property
+    def n_paths(self) -> int:
+        """How many paths of penalties a search follows, those of all folds together being one."""
+        with_refits = any(self.refits) and sum(ratio > 0 for ratio in self.l1_ratios)
+        return len(self.l1_ratios) + int(with_refits) + 1
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -96,12 +114,6 @@ def choose(trials: Sequence[Trial], *, one_standard_error: bool) -> Trial:
     slack = best.standard_error if one_standard_error else NOT_WORTH * abs(best.error)  # which may be zero but for rounding
     close = [trial for trial in trials if trial.error <= best.error + slack]
     return min(close, key=lambda trial: (trial.n_in, trial.error))
-
-
-def n_paths(choices: WeightChoices) -> int:
-    """How many paths of penalties a search follows, those of all folds together being one."""
-    with_refits = any(choices.refits) and sum(ratio > 0 for ratio in choices.l1_ratios)
-    return len(choices.l1_ratios) + int(with_refits) + 1
 
 
 @dataclass
@@ -170,7 +182,7 @@ class Search:
             path = self._path(l1_ratio) if any(self.choices.refits) and l1_ratio > 0 else None
             if None in self.choices.refits or path is None or not path.norms.any():
                 yield from unrefitted  # also where no kernel is in at any penalty
-            if l1_ratio == 0 and self._averages:
+            if l1_ratio == 0 and self.choices.averages:
                 self._best_ridge = min(range(len(unrefitted)), key=lambda i: unrefitted[i].error)
             if path is not None:
                 for alpha, norms in zip(path.alphas[::-1], path.norms[::-1], strict=True):
@@ -189,7 +201,7 @@ class Search:
         if chosen.refit is not None and chosen.ridge is not None:  # of the kernels of the exact solution, which are told
             coef, intercept = self._ridges(one.norms[0], chosen.refit).model(None, chosen.ridge)
         n_iter = one.n_iter if path is None else path.n_iter
-        self._progress.paths_done = n_paths(self.choices)
+        self._progress.paths_done = self.choices.n_paths
         self._progress.tell()
         return Final(coef, intercept, one.norms[0], one.gap[0], path, bool(one.converged.all()), n_iter)
 
@@ -197,11 +209,6 @@ class Search:
 
     def _penalties(self, l1_ratio: float) -> ElasticGroups:
         return ElasticGroups(groups=self.groups, weights=self.choices.weights, l1_ratio=l1_ratio)
-
-    @property
-    def _averages(self) -> bool:
-        """Whether the plain sum of all kernels is tried with all of RIDGE_ALPHAS."""
-        return 0.0 in self.choices.l1_ratios and self.choices.alpha is None
 
     def _alphas(self, l1_ratio: float) -> Array:
         """The penalties to try, falling: (L,)."""
@@ -211,17 +218,9 @@ class Search:
             return np.array(RIDGE_ALPHAS)
         return falling_alphas(self.problems.whole, self._penalties(l1_ratio), self.choices.n_alphas, self.choices.smallest)
 
-    def _further(self, l1_ratio: float) -> Array:
-        """Penalties below the smallest, as parts of the largest and spaced like the others."""
-        n_alphas, smallest = self.choices.n_alphas, self.choices.smallest
-        if self.choices.alpha is not None or l1_ratio == 0 or n_alphas == 1 or smallest == 1:
-            return np.empty(0)
-        lowest, factor = self.choices.lowest or smallest**2, smallest ** (1 / (n_alphas - 1))
-        return smallest * factor ** np.arange(1, int(np.log(lowest / smallest) / np.log(factor) + 1e-6) + 1)
-
     def _unrefitted(self, l1_ratio: float) -> list[Trial]:
         """Penalties from the largest down, until the error has not fallen for some of them, or falls no more at the end."""
-        alphas, further = self._alphas(l1_ratio), self._further(l1_ratio)
+        alphas, further = self._alphas(l1_ratio), self.choices.further(l1_ratio)
         tried = list(self._walked(l1_ratio, alphas))
         while len(tried) >= len(alphas) and _falls(tried):
             some = alphas[0] * further[len(tried) - len(alphas) :][:PATIENCE]
@@ -296,7 +295,7 @@ class Search:
             return
         self._refitted.add(key)
         for refit in self.choices.refits:
-            if refit is None or (refit == "ridge" and norms.all() and self._averages):
+            if refit is None or (refit == "ridge" and norms.all() and self.choices.averages):
                 continue
             ridges = self._ridges(norms, refit)
 

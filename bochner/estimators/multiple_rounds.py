@@ -21,7 +21,7 @@ from bochner.losses import Loss
 from bochner.memory import as_bytes, readable
 from bochner.multiple_kernel import LearnedWeights, learn_weights, matrix_bytes, refit_jointly
 from bochner.progress import PathLine
-from bochner.weight_search import WeightChoices, n_paths
+from bochner.weight_search import WeightChoices
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Rounds:
         counts[has_some] = column_counts(feature_map, self.folds)
         refuse_beyond_memory(counts.tolist(), self.folds.n_parts, self.names, self.max_memory)
         choices = replace(self.choices, weights=self.choices.weights[has_some])
-        with closing(PathLine(n_paths(choices), turn)) if self.verbose else nullcontext() as callback:
+        with closing(PathLine(choices.n_paths, turn)) if self.verbose else nullcontext() as callback:
             learned = learn_weights(
                 self.folds, feature_map, choices, loss=self.loss, max_memory=as_bytes(self.max_memory), callback=callback
             )

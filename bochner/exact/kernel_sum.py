@@ -66,12 +66,10 @@ class KernelSumMachine(BaseEstimator):
             self.kernel_names_, rows = given_grams(X, None)
             for name, gram in zip(self.kernel_names_, rows, strict=True):
                 _refuse_unlike_gram(name, gram, len(rows[0]))
-            self._parts: tuple[Part, ...] = ()
         else:
             self.views_, taken = resolve(self, X, self.kernels)
             self.kernel_names_ = list(self.views_.names)
             rows = [fetch64(part) for part in taken]
-            self._parts = self.views_.parts
         return rows, check_weights(sample_weight, rows[0])
 
     @property
@@ -88,7 +86,7 @@ class KernelSumMachine(BaseEstimator):
             for gram, given in zip(result, rows, strict=True):
                 gram[...] = given[np.ix_(used, used)]
             return result
-        self.kernels_ = [self._scaled(part, X[used], weights[used]) for part, X in zip(self._parts, rows, strict=True)]
+        self.kernels_ = [self._scaled(part, X[used], weights[used]) for part, X in zip(self.views_.parts, rows, strict=True)]
         self.X_fit_ = rows
         for gram, kernel, X in zip(result, self.kernels_, rows, strict=True):
             gram[...] = kernel.exact(X[used], X[used])
