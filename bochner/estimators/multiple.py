@@ -11,7 +11,7 @@ from bochner.arrays import Array
 from bochner.calibration import SoftmaxCalibration
 from bochner.estimators.blocks import as_source, block_by_block
 from bochner.estimators.classifiers import KernelClassifier
-from bochner.estimators.labels import ClassSums, ScoreClassifier, check_labels
+from bochner.estimators.labels import ClassSums, ScoreClassifier, check_labels, labels_beside
 from bochner.estimators.multiple_machine import MultipleKernelMachine, comes_in_blocks
 from bochner.estimators.regressors import KernelRegressor, TargetSums, check_targets, r_squared, targets_like_fit
 from bochner.estimators.validation import all_or_nothing, beside_rows, check_option, check_weights
@@ -183,7 +183,8 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from rows X, a table (n, m) or views, and targets y (n,) or (n, c), with weights (n,) if given.
 
-        X may be rows in blocks, with their targets and weights (:func:`bochner.open_rows`), for loss="squared".
+        X may be rows in blocks, with their targets and weights (:func:`bochner.open_rows`), or X, y and the weights
+        collections of Dask's, for loss="squared".
         """
         if comes_in_blocks(X, self.max_memory):
             self._learn_source(as_source(X, y, sample_weight), TargetSums(self))
@@ -316,11 +317,12 @@ class MultipleKernelClassifier(ScoreClassifier, MultipleKernelMachine):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from rows X, a table (n, m) or views, and labels y (n,), with weights (n,) if given.
 
-        X may be rows in blocks, with their labels and weights (:func:`bochner.open_rows`), for loss="squared".
+        X may be rows in blocks, with their labels and weights (:func:`bochner.open_rows`), or X, y and the weights
+        collections of Dask's, for loss="squared".
         """
         if comes_in_blocks(X, self.max_memory):
             source = as_source(X, y, sample_weight)
-            learned = self._learn_source(source, ClassSums(self, None if y is None else check_labels(self, X, y)))
+            learned = self._learn_source(source, ClassSums(self, labels_beside(self, X, y)))
         else:
             parts = self._resolve(X)
             weights = check_weights(sample_weight, parts[0])

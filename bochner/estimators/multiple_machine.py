@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Array, dense
 from bochner.engines import predict
+from bochner.engines.dask_rows import DaskRows, is_dask
 from bochner.engines.devices import check_device, on_device, predict_on
 from bochner.estimators.blocks import (
     IN_BLOCKS,
@@ -122,7 +123,7 @@ class MultipleKernelMachine(BaseEstimator):
         rows = Rows(stacked, self._target_standardiser(targets[used]), weights)
         return self._learn_folds(self._folds(rows, rng, y, used, unit), kernels, rng)
 
-    def _learn_source(self, source: RowSource, sums: Any) -> LearnedWeights:
+    def _learn_source(self, source: RowSource | DaskRows, sums: Any) -> LearnedWeights:
         """The same from rows in blocks: scales come from a sample, and every set of features takes a pass over all rows.
 
         ``sums`` takes down their targets in a first pass, with ``see(block)``.
@@ -149,16 +150,16 @@ class MultipleKernelMachine(BaseEstimator):
             watch = line if self.verbose else None
             passes = passes_over(source, limit, watch, width)
             first = first_pass(passes, FirstPass(source, sampler, sums, together))
-            kernels = self._prepare_source(first, sums, np.random.default_rng(seed + 3))
+            kernels = self._prepare_source(first, np.random.default_rng(seed + 3))
             self._n_rows = first.n_used
             cut = hash_cut("auto", self.validation, first.n_used, seed)
             folds = cut_source(passes, first, cut, self)
             return self._learn_folds(folds, kernels, rng)
 
-    def _prepare_source(self, first: FirstPass, sums: Any, rng: np.random.Generator) -> list[Kernel]:
+    def _prepare_source(self, first: FirstPass, rng: np.random.Generator) -> list[Kernel]:
         """Standardisers and the unit of weights from a first pass over all rows; the kernels, scaled by its sample."""
-        self._prepare_targets(sums)
-        self._weight_unit = first.weight_unit * self._mean_class_weight(sums)
+        self._prepare_targets(first.targets)
+        self._weight_unit = first.weight_unit * self._mean_class_weight(first.targets)
         whole = Standardiser.of_sums(first.columns, centred=not sparse.issparse(first.sample.X))
         self._standardisers = []
         for part in self._views.parts:
@@ -188,7 +189,7 @@ class MultipleKernelMachine(BaseEstimator):
         return 1.0
 
     @staticmethod
-    def _width(part: Any, source: RowSource) -> int:
+    def _width(part: Any, source: RowSource | DaskRows) -> int:
         return source.n_columns if part.columns is None else len(part.columns)
 
     def _learn_folds(self, folds: FoldedRows, kernels: list[Kernel], rng: np.random.Generator) -> LearnedWeights:
@@ -575,8 +576,8 @@ class MultipleKernelMachine(BaseEstimator):
 
 
 def comes_in_blocks(X: Any, max_memory: Any) -> bool:
-    """Whether rows are a source, or lie in a file that is mapped to memory and larger than ``max_memory`` has room for."""
-    return on_disk(X) and learned_in_blocks(X, max_memory)
+    """Whether rows are a source or Dask's, or in a file that is mapped to memory, with no room for them in ``max_memory``."""
+    return is_dask(X) or (on_disk(X) and learned_in_blocks(X, max_memory))
 
 
 def _are_shares(given: Any) -> bool:

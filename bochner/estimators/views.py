@@ -20,6 +20,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._indexing import _get_column_indices, _safe_indexing
 
 from bochner.arrays import Array, is_foreign, namespace
+from bochner.engines.dask_rows import DaskRows
 from bochner.estimators.validation import TEXT_KINDS, _refuse_text, check_rows
 from bochner.kernels import KERNELS, Kernel, get_kernel
 from bochner.rows import RowSource
@@ -65,7 +66,7 @@ class Part:
 class ColumnsOfBlocks:
     """What is known of rows in blocks before they are read: their shape, and the names of their columns if they have any."""
 
-    def __init__(self, source: RowSource) -> None:
+    def __init__(self, source: RowSource | DaskRows) -> None:
         self.shape = source.n_rows, source.n_columns
         if source.names is not None:
             self.columns = list(source.names)
