@@ -576,7 +576,7 @@ class MultipleKernelMachine(BaseEstimator):
 
 
 def comes_in_blocks(X: Any, max_memory: Any) -> bool:
-    """Whether rows are a source or Dask's, or in a file that is mapped to memory, with no room for them in ``max_memory``."""
+    """Whether rows are a source or Dask's, or lie in a file that is mapped to memory and have no room in ``max_memory``."""
     return is_dask(X) or (on_disk(X) and learned_in_blocks(X, max_memory))
 
 
