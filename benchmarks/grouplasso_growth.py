@@ -103,19 +103,23 @@ def additive_rows(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def ours_call(n: int, per_kernel: int) -> Callable[[], object]:
-    """Features of all kernels, and the group lasso at one penalty."""
-    from bochner import FourierFeatures
-    from bochner.solvers import group_lasso_path
+    """The sums over the features of all kernels, a block of rows at a time, and the group lasso at one penalty."""
+    from bochner.engines import moments
+    from bochner.features import FeatureChoices, StackedMap, build_map
+    from bochner.kernels import Gaussian
+    from bochner.solvers.group_path import ElasticGroups, solve_path, with_intercept
+    from bochner.solvers.groups import Groups
+    from bochner.solvers.least_squares import LeastSquares
+    from bochner.solvers.normal_equations import CentredMoments
 
     X, y = additive_rows(n)
+    choices, rng = FeatureChoices(n_features=per_kernel), np.random.default_rng(SEED)
+    maps = tuple(build_map(Gaussian(scale=SCALE), COLUMNS, choices, rng) for _ in PARTS)
+    penalties = ElasticGroups(groups=Groups((per_kernel,) * KERNELS), weights=np.ones(KERNELS))
 
     def call() -> object:
-        parts = [
-            FourierFeatures("gaussian", n_features=per_kernel, scale=SCALE, random_state=SEED + t).fit_transform(X[:, part])
-            for t, part in enumerate(PARTS)
-        ]
-        groups = np.repeat(np.arange(KERNELS), per_kernel)
-        return group_lasso_path(np.hstack(parts), y, groups, alphas=[ALPHA])
+        centred = CentredMoments(moments(StackedMap(maps), X, y[:, None], np.ones(n)))
+        return with_intercept(solve_path(LeastSquares.of(centred, together=False), penalties, np.array([ALPHA])), centred)
 
     return call
 

@@ -59,6 +59,10 @@ class NoCheckpoint:
         """A number that is drawn or measured once, and stays the same when the fit goes on."""
         return make()
 
+    def known(self, name: str) -> Any:
+        """Such a number, or a list of them, where it is kept; else None."""
+        return None
+
     def logged(self, criterion: MakesCriterion) -> MakesCriterion:
         """The criterion with its answers kept."""
         return criterion
@@ -110,6 +114,9 @@ class Checkpoint(NoCheckpoint):
             self._write_key()
         kept: T = self._constants[name]
         return kept
+
+    def known(self, name: str) -> Any:
+        return self._constants.get(name)
 
     def logged(self, criterion: MakesCriterion) -> MakesCriterion:
         return lambda folds: LoggedCriterion(criterion(folds), self)
@@ -279,6 +286,14 @@ class SavedPasses(PassKeeper):
         pause = max(CHECKPOINT_SECONDS, self._took / SAVING_SHARE) * (LAST_SHARE if done >= n_rows else 1.0)
         return time.monotonic() - self._last >= pause
 
+    @contextmanager
+    def asking(self, what: str) -> Iterator[None]:
+        self.asked = what
+        try:
+            yield
+        finally:
+            self.asked = FIRST
+
     def keep(self, sums: RunningSums, done: int) -> None:
         """Save the sums of the first ``done`` rows."""
         start = time.monotonic()
@@ -359,12 +374,8 @@ class LoggedCriterion:
     def _ask(
         self, asked: str, feature_map: FeatureMap, log_alpha: Any, bounds: tuple[float, float], *, gradient: bool
     ) -> Any:
-        passes = self.checkpoint.passes
-        passes.asked = asked
-        try:
+        with self.checkpoint.passes.asking(asked):
             return self.criterion.evaluate(feature_map, log_alpha, gradient=gradient, bounds=bounds)
-        finally:
-            passes.asked = FIRST
 
     def _question(self, feature_map: FeatureMap, log_alpha: Any, gradient: bool, bounds: tuple[float, float]) -> str:
         """A short text that tells questions apart."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -36,6 +36,11 @@ class PassKeeper:
 
     def keep(self, sums: RunningSums, done: int) -> None:
         """Keep the sums of this pass, which are those of the first ``done`` rows."""
+
+    @contextmanager
+    def asking(self, what: str) -> Iterator[None]:
+        """A context in which passes are made for ``what``, and not gone on with for anything else."""
+        yield
 
 
 def watched_pass(

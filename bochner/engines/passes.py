@@ -31,8 +31,8 @@ T = TypeVar("T")
 TILE_BYTES = 2**20
 """Size of the temporaries of one step on the CPU: about a core's own cache."""
 TILES_A_BLOCK = 8
-DEVICE_BLOCK_BYTES = 2**28
-"""Size of the temporaries of one block for arrays of other libraries, whose operations are parallel inside."""
+DEVICE_BLOCK_BYTES = 2**30
+"""Size of the temporaries of one block for arrays of other libraries: a GPU computes on it while the next one is told."""
 DEVICE_SINGLE_ROWS = 4096
 """Most rows of such a block of float32 that is summed over its rows: within a block in float32, over blocks in float64."""
 MOMENT_BLOCK_BYTES = 2**24

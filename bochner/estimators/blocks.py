@@ -229,8 +229,8 @@ def learned_in_blocks(X: Any, max_memory: Any) -> bool:
 
 
 def mapped_in_blocks(X: Any, max_memory: Any) -> bool:
-    """Whether rows are a source, or lie in a file that is mapped to memory and larger than ``max_memory`` has room for."""
-    return on_disk(X) and learned_in_blocks(X, max_memory)
+    """Whether rows are a source or Dask's, or lie in a file that is mapped to memory and have no room in ``max_memory``."""
+    return is_dask(X) or (on_disk(X) and learned_in_blocks(X, max_memory))
 
 
 def as_source(X: Any, y: Any = None, sample_weight: Any = None) -> Any:

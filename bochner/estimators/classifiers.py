@@ -17,9 +17,8 @@ from bochner.arrays import Array
 from bochner.calibration import SoftmaxCalibration
 from bochner.criteria import Criterion
 from bochner.descent import Level
-from bochner.engines.dask_rows import is_dask
 from bochner.estimators.blocks import IN_BLOCKS, FirstPass, as_source, learned_in_blocks
-from bochner.estimators.labels import ClassSums, ScoreClassifier, check_labels
+from bochner.estimators.labels import ClassSums, ScoreClassifier, check_labels, labels_beside
 from bochner.estimators.machine import KernelMachine, refuse_device
 from bochner.estimators.validation import all_or_nothing, check_option
 from bochner.held_out_loss import HeldOutLoss
@@ -169,9 +168,7 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
         if self.loss != "squared":
             raise ValueError(f"loss={self.loss!r} needs all rows in memory, and {IN_BLOCKS}: use loss='squared'.")
         source = as_source(X, y, sample_weight)
-        if classes is None and y is not None and not is_dask(X):
-            classes = check_labels(self, X, y)
-        return self._learn_source(source, ClassSums(self, classes))
+        return self._learn_source(source, ClassSums(self, labels_beside(self, X, y) if classes is None else classes))
 
     def _finish(self, learned: LearnedKernel) -> Self:
         """Probabilities from held-out decisions, and warnings: the last thing that a fit does."""

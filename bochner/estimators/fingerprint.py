@@ -50,6 +50,11 @@ def describe(value: Any) -> str:
         return f"[{', '.join(describe(item) for item in value)}]"
     if isinstance(value, dict):
         return f"{{{', '.join(f'{describe(name)}: {describe(item)}' for name, item in value.items())}}}"
+    if isinstance(value, slice):
+        return repr(value)
+    if hasattr(value, "__code__"):
+        code = value.__code__
+        return f"{value.__module__}.{value.__qualname__} {_hash(repr(code.co_code), repr(code.co_consts))}"
     if isinstance(value, np.random.Generator):
         return f"Generator {_hash(repr(value.bit_generator.state))}"
     if isinstance(value, np.random.RandomState):

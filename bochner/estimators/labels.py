@@ -15,6 +15,7 @@ from sklearn.utils.validation import _check_y
 
 from bochner.arrays import Array, namespace
 from bochner.calibration import SoftmaxCalibration
+from bochner.engines.dask_rows import is_dask
 from bochner.estimators.blocks import as_source, block_by_block, comes_in_blocks, compared, travelling, weights_of
 from bochner.estimators.validation import beside_rows, check_lengths, on_host, refuse_missing_targets
 from bochner.rows import Block
@@ -30,6 +31,11 @@ def check_labels(estimator: Any, X: Array, y: Any) -> Array:
     check_classification_targets(y)
     check_lengths(X, y, "y")
     return y
+
+
+def labels_beside(estimator: Any, X: Any, y: Any) -> Array | None:
+    """Labels in memory beside rows in blocks; None where they come with the rows, or are Dask's."""
+    return None if y is None or is_dask(X) else check_labels(estimator, X, y)
 
 
 class ClassSums:

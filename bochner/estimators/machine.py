@@ -5,10 +5,9 @@ from __future__ import annotations
 import numbers
 import operator
 from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Array, double, dtype_of, fetch64, gpu_of, is_foreign
-from bochner.checkpoint import NoCheckpoint, opened
+from bochner.checkpoint import NoCheckpoint
 from bochner.criteria import Criterion, Evaluation, HeldOutError
 from bochner.descent import Level
 from bochner.engines import moments, predict
@@ -37,10 +36,10 @@ from bochner.estimators.blocks import (
     travelling,
     weights_of,
 )
-from bochner.estimators.fingerprint import fingerprint
 from bochner.estimators.folds import FOLDS
 from bochner.estimators.learner import KernelLearner
-from bochner.estimators.validation import as_generator, check_flags, check_option, check_rows, check_weights, on_host
+from bochner.estimators.resuming import check_checkpoint, generator, resuming
+from bochner.estimators.validation import check_flags, check_option, check_rows, check_weights, on_host
 from bochner.features import FeatureChoices, FeatureMap
 from bochner.folds import FoldedRows, Rows
 from bochner.kernels import Kernel
@@ -98,8 +97,8 @@ class KernelMachine(KernelLearner):
         """Learn kernel, penalty and coefficients from rows (n, m), targets (n, c) made from y, and weights (n,)."""
         self._check_choices()
         before = self._earlier_kernel()
-        with self._resuming(before, X=X, y=targets, sample_weight=weights) as kept:
-            rng = self._generator(kept)
+        with resuming(self, before, X=X, y=targets, sample_weight=weights) as kept:
+            rng = generator(self.random_state, kept)
             rows = self._prepare(X, targets, weights)
             folds = self._folds(rows, rng, X, on_host(y), weights > 0)
             return self._learn_folds(folds, rows, rng, before, kept)
@@ -113,22 +112,10 @@ class KernelMachine(KernelLearner):
         self._learned_on = self.device
         before = self._earlier_kernel()
         check_columns(self, source, reset=True)
-        with self._resuming(before, X=source) as kept, closing(PassLine()) as line:
-            rng = self._generator(kept)
+        with resuming(self, before, X=source) as kept, closing(PassLine()) as line:
+            rng = generator(self.random_state, kept)
             folds = self._sampled(source, sums, rng, line if self.verbose else None, kept)
             return self._learn_folds(folds, Rows.stack(list(folds.in_memory.parts)), rng, before, kept)
-
-    def _resuming(self, before: Kernel | None, **data: Any) -> AbstractContextManager[NoCheckpoint]:
-        """What is known of this fit in the folder ``checkpoint``; nothing without one."""
-        if self.checkpoint is None:
-            return nullcontext(NoCheckpoint())
-        return opened(self.checkpoint, fingerprint(self, before, **data))
-
-    def _generator(self, kept: NoCheckpoint) -> np.random.Generator:
-        """The source of chance: that of ``random_state``, or of a seed that is kept."""
-        if self.random_state is None:
-            return np.random.default_rng(kept.constant("seed", lambda: np.random.SeedSequence().entropy))
-        return as_generator(self.random_state)
 
     def _sampled(
         self, source: RowSource | DaskRows, sums: Any, rng: np.random.Generator, watch: Any, kept: NoCheckpoint
@@ -308,8 +295,7 @@ class KernelMachine(KernelLearner):
         if self.criterion == "loo":
             refuse_device(self, "criterion='loo'", "criterion='kfold'")
         as_bytes(self.max_memory)  # which refuses what is no size
-        if not (self.checkpoint is None or (isinstance(self.checkpoint, str | Path) and str(self.checkpoint))):
-            raise ValueError(f"checkpoint must be the path of a folder or None, got {self.checkpoint!r}.")
+        check_checkpoint(self.checkpoint)
         check_option("schedule", self.schedule, SCHEDULES)
         n = self.n_features
         whole = isinstance(n, numbers.Integral) and not isinstance(n, bool) and n > 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +12,7 @@ from bochner.arrays import Array
 from bochner.calibration import SoftmaxCalibration
 from bochner.estimators.blocks import as_source, block_by_block, mapped_in_blocks
 from bochner.estimators.classifiers import KernelClassifier
-from bochner.estimators.labels import ClassSums, ScoreClassifier, check_labels
+from bochner.estimators.labels import ClassSums, ScoreClassifier, check_labels, labels_beside
 from bochner.estimators.multiple_machine import MultipleKernelMachine
 from bochner.estimators.regressors import KernelRegressor, TargetSums, check_targets, r_squared, targets_like_fit
 from bochner.estimators.validation import all_or_nothing, beside_rows, check_option, check_weights
@@ -88,6 +89,10 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
     device : str or None, default=None
         Where moments and predictions are computed: "cuda", "cuda:1" or "cpu" by PyTorch, None by NumPy on the host. The
         paths of penalties are followed on the host. For loss="squared" only.
+    checkpoint : str, Path or None, default=None
+        A folder in which a fit on rows in blocks keeps the sums of its passes, so that one that is killed goes on and has
+        the same result when it is started again with the same parameters and rows (one on rows in memory begins anew, with
+        the same seed). Removed when the fit is done.
     verbose : int, default=0
         1 shows progress on the standard error stream.
 
@@ -155,6 +160,7 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         max_iter: int = 100,
         max_memory: float | str | None = None,
         device: str | None = None,
+        checkpoint: str | Path | None = None,
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
@@ -179,6 +185,7 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         self.max_iter = max_iter
         self.max_memory = max_memory
         self.device = device
+        self.checkpoint = checkpoint
         self.verbose = verbose
         self.random_state = random_state
 
@@ -186,7 +193,8 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from rows X, a table (n, m) or views, and targets y (n,) or (n, c), with weights (n,) if given.
 
-        X may be rows in blocks, with their targets and weights (:func:`bochner.open_rows`), for loss="squared".
+        X may be rows in blocks, with their targets and weights (:func:`bochner.open_rows`), or X, y and the weights
+        collections of Dask's, for loss="squared".
         """
         if mapped_in_blocks(X, self.max_memory):
             self._learn_source(as_source(X, y, sample_weight), TargetSums(self))
@@ -288,6 +296,7 @@ class MultipleKernelClassifier(ScoreClassifier, MultipleKernelMachine):
         max_iter: int = 100,
         max_memory: float | str | None = None,
         device: str | None = None,
+        checkpoint: str | Path | None = None,
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
@@ -311,6 +320,7 @@ class MultipleKernelClassifier(ScoreClassifier, MultipleKernelMachine):
         self.max_iter = max_iter
         self.max_memory = max_memory
         self.device = device
+        self.checkpoint = checkpoint
         self.verbose = verbose
         self.random_state = random_state
 
@@ -318,11 +328,12 @@ class MultipleKernelClassifier(ScoreClassifier, MultipleKernelMachine):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from rows X, a table (n, m) or views, and labels y (n,), with weights (n,) if given.
 
-        X may be rows in blocks, with their labels and weights (:func:`bochner.open_rows`), for loss="squared".
+        X may be rows in blocks, with their labels and weights (:func:`bochner.open_rows`), or X, y and the weights
+        collections of Dask's, for loss="squared".
         """
         if mapped_in_blocks(X, self.max_memory):
             source = as_source(X, y, sample_weight)
-            learned = self._learn_source(source, ClassSums(self, None if y is None else check_labels(self, X, y)))
+            learned = self._learn_source(source, ClassSums(self, labels_beside(self, X, y)))
         else:
             parts = self._resolve(X)
             weights = check_weights(sample_weight, parts[0])

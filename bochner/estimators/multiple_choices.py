@@ -11,6 +11,7 @@ import numpy as np
 from bochner.arrays import Array
 from bochner.engines.devices import check_device
 from bochner.estimators.machine import refuse_device
+from bochner.estimators.resuming import check_checkpoint
 from bochner.estimators.validation import check_flags, check_option, check_verbose
 from bochner.memory import as_bytes
 from bochner.weight_search import Refit, WeightChoices
@@ -27,6 +28,7 @@ def check_choices(machine: Any) -> None:
     check_flags(machine, "standardize", "shared_weights")
     check_verbose(machine.verbose)
     _check_refit(machine)
+    check_checkpoint(machine.checkpoint)
     as_bytes(machine.max_memory)  # which refuses what is no size
     if machine.device is not None:
         check_device(machine.device)

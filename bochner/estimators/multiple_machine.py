@@ -14,6 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Array, dense
+from bochner.checkpoint import NoCheckpoint
+from bochner.engines.dask_rows import DaskRows
 from bochner.engines.devices import on_device
 from bochner.estimators.blocks import (
     IN_BLOCKS,
@@ -45,8 +47,8 @@ from bochner.estimators.machine import FEWEST_SAMPLED, KernelMachine, predicted
 from bochner.estimators.multiple_choices import check_choices, weight_choices
 from bochner.estimators.multiple_rounds import Round, Rounds, refuse_beyond_memory
 from bochner.estimators.parts import ColumnsOfBlocks
+from bochner.estimators.resuming import generator, resuming
 from bochner.estimators.validation import (
-    as_generator,
     check_weights,
     on_host,
     relative_weights,
@@ -58,7 +60,7 @@ from bochner.kernels.bandwidth import median_scale
 from bochner.losses import Loss
 from bochner.memory import as_bytes
 from bochner.multiple_kernel import LearnedWeights, matrix_bytes
-from bochner.progress import PassLine
+from bochner.progress import PassLine, note
 from bochner.rows import Block, RowSource
 from bochner.rows.source import Sampler
 from bochner.standardise import Standardiser
@@ -92,6 +94,7 @@ class MultipleKernelMachine(BaseEstimator):
     max_iter: int
     max_memory: Any
     device: str | None
+    checkpoint: Any
     verbose: int
     random_state: Any
     _learner: type[KernelMachine]
@@ -184,7 +187,13 @@ class MultipleKernelMachine(BaseEstimator):
 
     def _learn(self, parts: list[Array], y: Any, targets: Array, weights: Array) -> LearnedWeights:
         """Learn from the rows (n, m_t) of each kernel, targets (n, c) made from y, and weights (n,)."""
-        rng, y = as_generator(self.random_state), on_host(y)
+        y = on_host(y)
+        with resuming(self, X=parts, y=targets, sample_weight=weights) as kept:
+            return self._learn_parts(parts, y, targets, weights, kept)
+
+    def _learn_parts(self, parts: list[Array], y: Any, targets: Array, weights: Array, kept: NoCheckpoint) -> LearnedWeights:
+        """The same with what is known of this fit: the source of chance."""
+        rng = generator(self.random_state, kept)
         used = weights > 0
         parts = [part if used.all() else part[used] for part in parts]
         self._n_rows = parts[0].shape[0]
@@ -197,7 +206,7 @@ class MultipleKernelMachine(BaseEstimator):
         stacked = self._stacked(parts)
         kernels = self._scaled(parts, y, used, weights, rng)
         rows = Rows(stacked, self._target_standardiser(targets[used]), weights)
-        return self._learn_folds(self._folds(rows, rng, y, used, unit), kernels, rng)
+        return self._learn_folds(self._folds(rows, rng, y, used, unit), kernels, rng, kept)
 
     def _folds(self, rows: Rows, rng: np.random.Generator, y: Any, used: Array, unit: float) -> Folds:
         """Rows in the parts that ``validation`` asks for; ``unit`` is that of their weights."""
@@ -217,7 +226,7 @@ class MultipleKernelMachine(BaseEstimator):
 
     # -- rows in blocks -----------------------------------------------------------------------------------------------
 
-    def _learn_source(self, source: RowSource, sums: Any) -> LearnedWeights:
+    def _learn_source(self, source: RowSource | DaskRows, sums: Any) -> LearnedWeights:
         """The same from rows in blocks: scales come from a sample, and every set of features takes a pass over all rows.
 
         ``sums`` takes down their targets in a first pass, with ``see(block)``.
@@ -225,24 +234,29 @@ class MultipleKernelMachine(BaseEstimator):
         self._check_choices()
         if self._loss() is not None:
             raise ValueError(f"loss={self.loss!r} needs all rows in memory, and {IN_BLOCKS}: use loss='squared'.")
-        rng = as_generator(self.random_state)
         check_columns(self, source, reset=True)
+        with resuming(self, X=source) as kept:
+            return self._learn_blocks(source, sums, kept)
+
+    def _learn_blocks(self, source: RowSource | DaskRows, sums: Any, kept: NoCheckpoint) -> LearnedWeights:
+        """The same with what is known of this fit: sums of passes among it."""
+        rng = generator(self.random_state, kept)
         self._n_rows, seed = source.n_rows, int(rng.integers(2**62))
         table = ColumnsOfBlocks(source)
         self._views, together = resolve_columns(table, self._named_kernels(table))
         self.kernel_names_ = np.array(self._views.names, dtype=object)
         width = sum(part.width(source.n_columns) for part in self._views.parts)
         cut = hash_cut("auto", self.validation, source.n_rows, seed)
-        limit = self._room_beside_matrices(source.n_rows, cut.n_parts)  # before a pass that may take long
+        limit = kept.constant("room", lambda: self._room_beside_matrices(source.n_rows, cut.n_parts))  # before a long pass
         sampler = Sampler(sample_size(source, FEWEST_SAMPLED, limit, width), seed + 1)
         with closing(PassLine()) as line:
-            passes = passes_over(source, limit, line if self.verbose else None, width)
+            passes = passes_over(source, limit, line if self.verbose else None, width, kept.passes)
             first = first_pass(passes, FirstPass(source, sampler, sums, together))
-            kernels = self._prepare_source(first, sums, np.random.default_rng(seed + 3))
+            kernels = self._prepare_source(first, np.random.default_rng(seed + 3))
             self._n_rows = first.n_used
             cut = hash_cut("auto", self.validation, first.n_used, seed)
             folds = cut_source(passes, first, cut, self)
-            return self._learn_folds(folds, kernels, rng)
+            return self._learn_folds(folds, kernels, rng, kept)
 
     def _room_beside_matrices(self, n_rows: int, n_parts: int) -> float:
         """Bytes of which rows in blocks and their sample have half; an error where there is no room for the features."""
@@ -252,10 +266,10 @@ class MultipleKernelMachine(BaseEstimator):
         limit = as_bytes(self.max_memory)
         return min(limit, 2 * (limit - matrix_bytes(sum(random), n_parts)))
 
-    def _prepare_source(self, first: FirstPass, sums: Any, rng: np.random.Generator) -> list[Kernel]:
+    def _prepare_source(self, first: FirstPass, rng: np.random.Generator) -> list[Kernel]:
         """Standardisers and the unit of weights from a first pass over all rows; the kernels, scaled by its sample."""
-        self._prepare_targets(sums)
-        self._weight_unit = first.weight_unit * self._mean_class_weight(sums)
+        self._prepare_targets(first.targets)
+        self._weight_unit = first.weight_unit * self._mean_class_weight(first.targets)
         whole = Standardiser.of_sums(first.columns, centred=not sparse.issparse(first.sample.X))
         self._standardisers = [
             Standardiser.identity(part.width(len(whole.spread)))
@@ -278,7 +292,9 @@ class MultipleKernelMachine(BaseEstimator):
 
     # -- learning -----------------------------------------------------------------------------------------------------
 
-    def _learn_folds(self, folds: FoldedRows, kernels: list[Kernel], rng: np.random.Generator) -> LearnedWeights:
+    def _learn_folds(
+        self, folds: FoldedRows, kernels: list[Kernel], rng: np.random.Generator, kept: NoCheckpoint
+    ) -> LearnedWeights:
         """Learn from rows in parts with kernels that have their scales."""
         rounds = Rounds(
             folds=folds if self.device is None else on_device(folds, self.device),
@@ -291,15 +307,30 @@ class MultipleKernelMachine(BaseEstimator):
             max_memory=self.max_memory,
             verbose=self.verbose,
             rng=rng,
+            keeper=kept.passes,
         )
-        found = rounds.learn(np.full(len(kernels), self._features_each))
-        more = self._features_of(int(found.is_in.sum()), KEPT_FEATURES)
-        if found.is_in.any() and more >= WORTH_MORE * self._features_each:  # a better approximation of those that count
-            found = rounds.learn(np.where(found.is_in, more, 0), turn=2)
-        found = self._joined(found, rounds)
+        if self.verbose and kept.resumed:
+            note(f"{type(self).__name__} {kept.resumed}")
+        found = self._joined(self._weighed(rounds, kept), rounds)
         self.feature_map_ = found.feature_map
         self._keep(found.learned, kernels)
+        kept.finish()
         return found.learned
+
+    def _weighed(self, rounds: Rounds, kept: NoCheckpoint) -> Round:
+        """All kernels with the same number of features; once more, with more of them, those that count."""
+        sizes = np.full(len(rounds.kernels), self._features_each)
+        known = kept.known("in")  # where a fit goes on that was in its second round
+        if known is None:
+            found = rounds.learn(sizes)
+            more = self._features_of(int(found.is_in.sum()), KEPT_FEATURES)
+            if not found.is_in.any() or more < WORTH_MORE * self._features_each:
+                return found
+            known = kept.constant("in", found.is_in.tolist)
+        else:
+            rounds.skip(sizes)
+        more = self._features_of(sum(known), KEPT_FEATURES)
+        return rounds.learn(np.where(known, more, 0), turn=2)  # a better approximation of those that count
 
     def _joined(self, found: Round, rounds: Rounds) -> Round:
         """Ridge regression on one kernel of all columns that are in, where that is asked for or better on held-out rows."""

@@ -21,6 +21,7 @@ from bochner.losses import Loss
 from bochner.memory import as_bytes, readable
 from bochner.multiple_kernel import LearnedWeights, learn_weights, matrix_bytes, refit_jointly
 from bochner.progress import PathLine
+from bochner.streamed import PassKeeper
 from bochner.weight_search import WeightChoices
 
 
@@ -53,6 +54,8 @@ class Rounds:
     max_memory: Any
     verbose: int
     rng: np.random.Generator
+    keeper: PassKeeper
+    """Keeps the sums of passes, each under the name of its round."""
 
     @cached_property
     def columns(self) -> tuple[slice, ...]:
@@ -67,15 +70,20 @@ class Rounds:
         counts[has_some] = column_counts(feature_map, self.folds)
         refuse_beyond_memory(counts.tolist(), self.folds.n_parts, self.names, self.max_memory)
         choices = replace(self.choices, weights=self.choices.weights[has_some])
-        with closing(PathLine(choices.n_paths, turn)) if self.verbose else nullcontext() as callback:
+        line = closing(PathLine(choices.n_paths, turn)) if self.verbose else nullcontext()
+        with self.keeper.asking(f"round {turn}"), line as callback:
             learned = learn_weights(
                 self.folds, feature_map, choices, loss=self.loss, max_memory=as_bytes(self.max_memory), callback=callback
             )
         return Round(learned.among(has_some), feature_map)
 
+    def skip(self, sizes: Array) -> None:
+        """Draw the features of a round that need not be learned from again, so that chance goes on as it did."""
+        self._stacked_map(sizes)
+
     def can_join(self, is_in: Array) -> bool:
         """Whether some kernels, by a mask (r,), are radial and differ in their scales alone: one can take their place."""
-        some = [self.kernels[t] for t in np.flatnonzero(is_in)]
+        some = [self.kernels[t] for t in np.flatnonzero(is_in).tolist()]
         return all(kernel.geometry == "radial" and _alike(kernel, some[0]) for kernel in some)
 
     def join(self, before: Round) -> Round:
@@ -89,7 +97,8 @@ class Rounds:
         size = joint_features([size for place, size in each if place in places], self.folds.n_to_fit)
         kernel = self.kernels[some[0]].replace(scale=scale)
         feature_map = StackedMap((self._map(kernel, len(columns), size),), (columns,))
-        return Round(refit_jointly(before.learned, self.folds, feature_map, self.choices), feature_map)
+        with self.keeper.asking("joint"):
+            return Round(refit_jointly(before.learned, self.folds, feature_map, self.choices), feature_map)
 
     def _stacked_map(self, sizes: Array) -> StackedMap:
         """Random features of every kernel, so many (r,), side by side; those of size zero are left out."""

@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.utils._indexing import _get_column_indices
 
 from bochner.arrays import Array, is_foreign, namespace
+from bochner.engines.dask_rows import DaskRows
 from bochner.kernels import KERNELS, Kernel, get_kernel
 from bochner.rows import RowSource
 
@@ -61,7 +62,7 @@ class Part:
 class ColumnsOfBlocks:
     """What is known of rows in blocks before they are read: their shape, and the names of their columns if they have any."""
 
-    def __init__(self, source: RowSource) -> None:
+    def __init__(self, source: RowSource | DaskRows) -> None:
         self.shape = source.n_rows, source.n_columns
         if source.names is not None:
             self.columns = list(source.names)

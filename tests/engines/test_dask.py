@@ -10,12 +10,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bochner import FourierFeatures, KernelClassifier, KernelRegressor, MultipleKernelRegressor, checkpoint
+from bochner import (
+    FourierFeatures,
+    KernelClassifier,
+    KernelRegressor,
+    MultipleKernelClassifier,
+    MultipleKernelRegressor,
+    checkpoint,
+)
 from bochner.engines import dask_rows as engine
 from bochner.engines import fold_moments, pull_back_folds
 from bochner.engines.dask_rows import dask_rows
-from bochner.estimators import machine
+from bochner.estimators import machine, multiple_machine
 from bochner.estimators.blocks import travelling
+from bochner.exact import GMKLRegressor
 from bochner.features import FeatureChoices, build_map
 from bochner.folds import Rows
 from bochner.kernels import Gaussian
@@ -236,6 +244,28 @@ def test_tables_of_dask(client):
         quick().fit(rows[["size", "kind"]], rows["price"])
 
 
+KERNELS = [("two", "gaussian", [0, 1]), ("last", "matern32", [2])]
+
+
+@pytest.mark.parametrize("learner", [MultipleKernelRegressor, MultipleKernelClassifier])
+def test_many_kernels_are_those_of_a_source(client, learner, monkeypatch):
+    monkeypatch.setattr(multiple_machine, "FEWEST_SAMPLED", SAMPLED)
+    X, y, weights = table()
+    y = y if learner is MultipleKernelRegressor else np.array(["few", "many"], dtype=object)[(y > np.median(y)).astype(int)]
+    options = {"n_features": 30, "l1_ratio": 1.0, "n_alphas": 5, "random_state": 0}
+    expected = learner(KERNELS, **options).fit(from_arrays(X, y, weights))
+    model = learner(KERNELS, **options).fit(*map(spread_out, (X, y, weights)))
+    np.testing.assert_allclose(model.kernel_weights_, expected.kernel_weights_, rtol=1e-6)
+    assert (model.alpha_, model.refit_) == (pytest.approx(expected.alpha_, rel=1e-8), expected.refit_)
+    np.testing.assert_allclose(model._outputs(X), expected._outputs(X), atol=1e-6)
+    rows = spread_out(X)
+    if learner is MultipleKernelRegressor:
+        np.testing.assert_allclose(model.predict(rows).compute(), model.predict(X), rtol=1e-12)
+    else:
+        assert (model.predict(rows).compute() == model.predict(X)).all()
+    assert model.score(rows, spread_out(y)) == pytest.approx(model.score(X, y))
+
+
 def test_predictions_are_arrays_of_dask(client):
     X, y, _ = table()
     model = quick().fit(X, y)
@@ -305,7 +335,7 @@ def test_errors_say_what_to_do(client):
     with pytest.raises(ValueError, match="an array of 1 dimensions"):
         quick().fit(targets, targets)
     with pytest.raises(ValueError, match="takes no rows of Dask's here"):
-        MultipleKernelRegressor().fit(rows, targets)
+        GMKLRegressor().fit(rows, targets)
     with pytest.raises(ValueError, match="needs all rows in memory"):
         quick(KernelClassifier, loss="logistic").fit(rows, targets > 5)
 

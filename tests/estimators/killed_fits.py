@@ -14,12 +14,14 @@ from pathlib import Path
 
 import numpy as np
 
-from bochner import KernelClassifier, KernelRegressor, checkpoint, open_rows
-from bochner.estimators import blocks, machine
+from bochner import KernelClassifier, KernelRegressor, MultipleKernelRegressor, checkpoint, open_rows
+from bochner.estimators import blocks, machine, multiple_machine
 from bochner.rows import source as row_source
 
 KILLS = 10
-LEARNERS = {"KernelRegressor": KernelRegressor, "KernelClassifier": KernelClassifier}
+LEARNERS = {learner.__name__: learner for learner in (KernelRegressor, KernelClassifier, MultipleKernelRegressor)}
+KEPT = ("coef_", "intercept_", "scale_", "alpha_", "relevance_", "kernel_weights_")
+"""What is compared, as far as a learner has it."""
 
 
 def fit(job, out, **options):
@@ -29,8 +31,9 @@ def fit(job, out, **options):
     else:
         rows = np.load(job["rows"])
         model.fit(rows[:, :-1], rows[:, -1])
-    arrays = {name: getattr(model, name) for name in ("coef_", "intercept_", "scale_", "alpha_", "relevance_")}
-    history = [{name: value for name, value in record.items() if name != "seconds"} for record in model.history_]
+    arrays = {name: getattr(model, name) for name in KEPT if hasattr(model, name)}
+    records = getattr(model, "history_", [])
+    history = [{name: value for name, value in record.items() if name != "seconds"} for record in records]
     np.savez(out, history=json.dumps(history), **arrays)
 
 
@@ -49,7 +52,8 @@ def forked(*args, **options):
 
 def main(job_file, out):
     job, folder = json.loads(Path(job_file).read_text()), Path(out).parent
-    machine.FEWEST_SAMPLED, blocks.BLOCK_BYTES, row_source.FEWEST_BLOCK_ROWS = 150, 1, 256
+    machine.FEWEST_SAMPLED = multiple_machine.FEWEST_SAMPLED = 150
+    blocks.BLOCK_BYTES, row_source.FEWEST_BLOCK_ROWS = 1, 256
     checkpoint.CHECKPOINT_SECONDS, checkpoint.SAVING_SHARE = 0.0, 1e9  # save the sums after every block
     if "device" in job["options"]:
         importlib.import_module("torch")  # once, not in every fit

@@ -14,9 +14,19 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from bochner import KernelClassifier, KernelRegressor, checkpoint, durable, open_rows, single_kernel
+from bochner import (
+    KernelClassifier,
+    KernelRegressor,
+    MultipleKernelRegressor,
+    checkpoint,
+    durable,
+    open_rows,
+    single_kernel,
+)
 from bochner.checkpoint import FIT, LOG, PASS, SavedPasses
-from bochner.estimators import blocks, machine
+from bochner.estimators import blocks, dictionary, machine, multiple_machine
+from bochner.estimators.fingerprint import describe
+from bochner.kernels import Gaussian
 from bochner.rows import from_arrays
 from bochner.rows import source as row_source
 from tests.estimators import learners
@@ -139,8 +149,18 @@ def rows_on_disk(path, n, classes=False):
                 "options": {"kernel": "gaussian", "n_features": 32, "schedule": "full", "tol": 1e-2, "device": "cpu"},
             },
         ),
+        (
+            "rows.npy",
+            20_000,
+            {
+                "learner": "MultipleKernelRegressor",
+                "streamed": True,
+                "target": -1,
+                "options": {"kernels": [["two", "gaussian", [0, 1]], ["rest", "matern32", [2, 3]]], "n_features": 40},
+            },
+        ),
     ],
-    ids=["array", "parquet at full size", "npy", "npy on a device"],
+    ids=["array", "parquet at full size", "npy", "npy on a device", "many kernels"],
 )
 def test_killed_ten_times(tmp_path, name, n, job):
     if "device" in job["options"]:
@@ -255,6 +275,56 @@ def test_a_pass_goes_on_where_it_was(schedule, folder, streaming, monkeypatch):
         assert stops.seen == [(name, done) for name in ("first", "moments") for done in (256, 512, 768, 900)]
     else:
         assert {name for name, _ in stops.seen} == {"first", "moments", "gradient"}
+
+
+def test_rounds_of_many_kernels_go_on_where_they_were(folder, streaming, monkeypatch):
+    """The kernel of noise is out after a first round, and the others get more features in a second one."""
+    monkeypatch.setattr(multiple_machine, "FEWEST_SAMPLED", 150)
+    monkeypatch.setattr(multiple_machine, "MOST_FEATURES", 300)
+    for name, size in (("FEWEST_IN_ALL", 300), ("SMALL_PROBLEM", 0)):
+        monkeypatch.setattr(dictionary, name, size)
+    X = np.random.default_rng(3).standard_normal((900, 3))
+    y = np.sin(2 * X[:, 0]) + X[:, 1]
+    kernels = [("signal", "gaussian", [0, 1]), ("noise", "gaussian", [2])]
+    options = {"l1_ratio": 1.0, "n_alphas": 6, "random_state": 0, "selection": "one-standard-error"}
+    whole = MultipleKernelRegressor(kernels, **options).fit(from_arrays(X, y))
+    stops = Stops(monkeypatch)
+    model = stops.fit(MultipleKernelRegressor(kernels, checkpoint=folder, **options), from_arrays(X, y))
+    for name in ("coef_", "intercept_", "kernel_weights_", "alpha_"):
+        np.testing.assert_array_equal(getattr(model, name), getattr(whole, name), err_msg=name)
+    assert not folder.exists()
+    expected = [(name, done) for name in ("first", "moments", "moments") for done in (256, 512, 768, 900)]
+    assert stops.seen == [*expected, ("moments", 900)]  # it was stopped after the last block, which is not summed again
+
+
+def test_many_kernels_of_rows_in_memory_begin_anew_with_the_same_seed(folder, monkeypatch):
+    X, y = table(60)
+    kernels = [Gaussian(scale=0.5), "matern32"]
+    model = MultipleKernelRegressor(kernels, checkpoint=folder, n_features=20, n_alphas=4)
+    kept = {}
+
+    def stop(self, learned, kernels):
+        kept.update(json.loads((folder / FIT).read_text()))
+        raise StoppedError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(multiple_machine.MultipleKernelMachine, "_keep", stop)
+        with pytest.raises(StoppedError):
+            model.fit([X, X], y)
+    seed = kept["constants"]["seed"]
+    whole = clone(model).set_params(checkpoint=None, random_state=np.random.default_rng(seed)).fit([X, X], y)
+    folder.mkdir()
+    (folder / FIT).write_text(json.dumps(kept))
+    np.testing.assert_array_equal(model.fit([X, X], y).coef_, whole.coef_)
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("one", "two"), [(slice(0, 2), slice(1, 3)), (lambda table: [0, 1], lambda table: [0, 2]), ({"a": 1}, {"a": 2})]
+)
+def test_kernels_on_other_columns_are_another_fit(one, two):
+    assert describe([("k", "gaussian", one)]) == describe([("k", "gaussian", one)])
+    assert describe([("k", "gaussian", one)]) != describe([("k", "gaussian", two)])
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
