@@ -75,7 +75,7 @@ class Rounds:
 
     def can_join(self, is_in: Array) -> bool:
         """Whether some kernels, by a mask (r,), are radial and differ in their scales alone: one can take their place."""
-        some = [self.kernels[t] for t in np.flatnonzero(is_in)]
+        some = [self.kernels[t] for t in np.flatnonzero(is_in).tolist()]
         return all(kernel.geometry == "radial" and _alike(kernel, some[0]) for kernel in some)
 
     def join(self, before: Round) -> Round:
