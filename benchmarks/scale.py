@@ -11,8 +11,9 @@ MNIST, every image shifted by up to two pixels in each direction, drawn anew for
 
 - *passes*: the sums over all rows that a regression on random features takes, in the two parts of a hold-out by hash: from
   a Parquet file, and from an array in memory with the same parts. A ratio near one says that reading hides behind
-  computing. And all of ``KernelRegressor.fit`` from the file, its kernel learned on a sample, in a fresh process that also
-  tells its peak of resident memory.
+  computing.
+- *fits*: all of ``KernelRegressor.fit`` from the file, its kernel learned on a sample, in a fresh process that tells its
+  peak of resident memory.
 - *workers*: the same sums of rows that one and two Dask workers of one thread hold, beside two threads of this process.
 - *growth*: the same sums of other numbers of rows, columns, features and kernels, in memory.
 """
@@ -47,7 +48,7 @@ from bochner.rows import RowSource
 from bochner.streamed import HashCut, StreamedFolds
 
 READ_ROWS = 100_000
-PARTS = ("passes", "workers", "growth")
+PARTS = ("passes", "fits", "workers", "growth")
 SIZES, N_FEATURES = (100_000, 300_000, 1_000_000), 2000
 QUICK_SIZES, QUICK_FEATURES = (2_000, 6_000, 20_000), 200
 PROGRAM = "from scale import child; child({path!r}, {n_features!r})"
@@ -103,7 +104,7 @@ def made_map(n_features: int) -> FeatureMap:
 
 
 def passes(options: argparse.Namespace) -> dict[str, Any]:
-    """Passes over files and memory, and whole fits, with a line for each on standard error."""
+    """Passes over files and memory, with a line for each on standard error."""
     sizes, n_features = (QUICK_SIZES, QUICK_FEATURES) if options.quick else (SIZES, N_FEATURES)
     rows = []
     for n_rows in sizes:
@@ -112,7 +113,6 @@ def passes(options: argparse.Namespace) -> dict[str, Any]:
             write_rows(path, n_rows)
             entry = {"set": "made", "n": n_rows, "m": COLUMNS}
             entry |= time_passes(open_rows(path, target="y"), made_map(n_features))
-            entry["fit"] = fit_in_process(path, n_features)
         rows.append(entry)
         print(f"   {entry}", file=sys.stderr, flush=True)
     if options.data is not None:
@@ -123,6 +123,19 @@ def passes(options: argparse.Namespace) -> dict[str, Any]:
         rows.append({"set": "MNIST, shifted", "n": sizes[1], "m": 784, **time_passes(source, mnist_map)})
         print(f"   {rows[-1]}", file=sys.stderr, flush=True)
     return {"n_features": n_features, "cores": len(os.sched_getaffinity(0)), "rows": rows}
+
+
+def fits(options: argparse.Namespace) -> dict[str, Any]:
+    """Whole fits from files, each in a fresh process."""
+    sizes, n_features = (QUICK_SIZES, QUICK_FEATURES) if options.quick else (SIZES, N_FEATURES)
+    rows = []
+    for n_rows in sizes:
+        with tempfile.TemporaryDirectory(dir=options.folder) as made:
+            path = Path(made) / "rows.parquet"
+            write_rows(path, n_rows)
+            rows.append({"n": n_rows, **fit_in_process(path, n_features)})
+        print(f"   {rows[-1]}", file=sys.stderr, flush=True)
+    return {"n_features": n_features, "rows": rows}
 
 
 def workers(options: argparse.Namespace) -> dict[str, Any]:
@@ -136,6 +149,7 @@ def workers(options: argparse.Namespace) -> dict[str, Any]:
 
 RUNS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "passes": passes,
+    "fits": fits,
     "workers": workers,
     "growth": lambda options: {"found": growth(quick=options.quick)},
 }

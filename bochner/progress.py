@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
 from bochner.descent import Level
 
 WIDTH = 20
+PAUSE = 30.0
+"""Seconds without a line after which there is one, where no terminal shows how far a fit is."""
 
 
 def note(text: str, stream: TextIO | None = None) -> None:
@@ -19,7 +22,7 @@ def note(text: str, stream: TextIO | None = None) -> None:
 
 
 class ProgressLine:
-    """A callback that rewrites one line of a terminal, or prints a line for each stage where there is none.
+    """A callback that rewrites one line of a terminal; without one it prints a line for each stage, and one now and then.
 
     :meth:`stage_of` says how far a record is, :meth:`text` the rest. ``then`` is a callback that gets the records too.
     """
@@ -32,22 +35,34 @@ class ProgressLine:
         self.stream = sys.stderr if stream is None else stream
         self.live = self.stream.isatty()
         self.last: dict[str, Any] | None = None
+        self._is_told = True
+        """Whether the last record has been printed, where there is no terminal."""
+        self._when = time.monotonic()
 
     def __call__(self, record: dict[str, Any]) -> None:
         if self.live:
             self.stream.write(f"\r{self._line(record)}\x1b[K")
             self.stream.flush()
-        elif self.last is not None and int(self.stage_of(self.last)) != int(self.stage_of(record)):
-            self.stream.write(self._line(self.last) + "\n")
+        else:
+            if self.last is not None and int(self.stage_of(self.last)) != int(self.stage_of(record)):
+                self._tell()
+            self._is_told = False
         self.last = record
+        if not self.live and (self.ends(record) or time.monotonic() - self._when >= PAUSE):
+            self._tell()
         if self.then is not None:
             self.then(record)
 
     def close(self) -> None:
         """End the line."""
-        if self.last is not None:
-            self.stream.write("\n" if self.live else self._line(self.last) + "\n")
+        if self.last is not None and self.live:
+            self.stream.write("\n")
             self.stream.flush()
+        self._tell()
+
+    def ends(self, record: dict[str, Any]) -> bool:
+        """Whether a record is known to be the last of its stage."""
+        return False
 
     def stage_of(self, record: dict[str, Any]) -> float:
         """How many of the stages, and which part of the next, a record has come to."""
@@ -60,6 +75,12 @@ class ProgressLine:
     def text(self, record: dict[str, Any]) -> str:
         """What a line says beside its bar."""
         raise NotImplementedError
+
+    def _tell(self) -> None:
+        """Print the last record, unless it was."""
+        if not self._is_told and self.last is not None:
+            note(self._line(self.last), self.stream)
+        self._is_told, self._when = True, time.monotonic()
 
     def _line(self, record: dict[str, Any]) -> str:
         filled = int(WIDTH * self.share_of(record))
@@ -102,6 +123,9 @@ class PassLine(ProgressLine):
 
     def share_of(self, record: dict[str, Any]) -> float:
         return float(record["done"] / record["n_rows"])
+
+    def ends(self, record: dict[str, Any]) -> bool:
+        return bool(record["done"] >= record["n_rows"])
 
     def text(self, record: dict[str, Any]) -> str:
         speed = (record["done"] - record.get("first", 0)) / max(record["seconds"], 1e-9)

@@ -359,9 +359,18 @@ def _told() -> Iterator[None]:
             "and fit again."
         ) from error
     except (CancelledError, ClosedClientError, CommClosedError, TimeoutError) as error:
-        raise RuntimeError(
-            f"The Dask cluster was lost amid the work ({_reason(error)}): start a new cluster and fit again."
-        ) from error
+        raise _lost(error) from error
+    except ValueError as error:
+        if not str(error).startswith("Missing dependency"):  # rows that were kept on a cluster that is closed
+            raise
+        raise _lost(error) from error
+
+
+def _lost(error: BaseException) -> RuntimeError:
+    return RuntimeError(
+        f"The Dask cluster was lost amid the work ({_reason(error)}): start a new cluster and fit again, which goes on from "
+        "there if the fit has a checkpoint."
+    )
 
 
 def _reason(error: BaseException) -> str:

@@ -20,6 +20,7 @@ from array_api_compat import device
 from scipy import linalg, sparse
 
 from bochner.arrays import Array, dense, double, dtype_of, fetch, host_view, is_foreign, namespace, place
+from bochner.blas import one_blas_pool
 from bochner.engines.threads import map_blocks, row_blocks
 from bochner.features import FeatureGradient, FeatureMap
 from bochner.folds import FoldedRows, RemoteFolds, Rows, RunningSums, stretches
@@ -129,7 +130,8 @@ def _device_quadratic_form(placed: FeatureMap, X: Array, triangle: Array, mean: 
 def moments(feature_map: FeatureMap, X: Array, targets: Array, weights: Array) -> Moments:
     """Moments of the features of X (n, m) with targets (n, c) and weights (n,), one block of features at a time."""
     total = MomentSum(feature_map.n_features, targets.shape[1], like=X)
-    _add_moments(total, feature_map.place(X), Rows(X, targets, weights))
+    with one_blas_pool():
+        _add_moments(total, feature_map.place(X), Rows(X, targets, weights))
     return total.moments()
 
 
@@ -167,7 +169,7 @@ class PassSums(RunningSums, Protocol[S]):
 def _sum_of_folds(make: Callable[[], PassSums[S]], folds: FoldedRows) -> S:
     """The sum over all rows of folds that are brought here; the sums may be saved on the way."""
     sums = make()
-    with closing(stretches(folds, sums)) as each:
+    with one_blas_pool(), closing(stretches(folds, sums)) as each:
         for chunks in each:
             for k, rows in chunks:
                 sums.add(k, rows)

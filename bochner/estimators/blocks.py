@@ -27,8 +27,8 @@ from bochner.rows.source import Layout, Sampler
 from bochner.standardise import ColumnSums
 from bochner.streamed import HashCut, PassKeeper, PassRecord, StreamedFolds, watched_pass
 
-BLOCK_BYTES = 2**26
-"""Size of the blocks that are read at a time, where memory allows."""
+BLOCK_BYTES = 2**23
+"""Size of the blocks that are read at a time, where memory allows: larger ones are no faster."""
 BLOCKS_AT_A_TIME = 12
 """Blocks' worth of memory that a pass takes: three are read ahead, and rows are standardised and shared out in copies."""
 COPIES = 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Callable, Iterable
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,8 @@ def check_rows(estimator: Any, X: Any, *, kernel: Kernel, reset: bool) -> Array:
         raise ValueError(
             f"{type(estimator).__name__} takes no rows of Dask's here: give it those of X.compute(), or of some partitions."
         )
+    if isinstance(X, str | Path):
+        raise ValueError(f"X must be rows, got the path {str(X)!r}: open it with bochner.open_rows({str(X)!r}, target=...).")
     refuse_masked("X", X)
     if is_foreign(X):
         X = _check_foreign(estimator, X, reset=reset)
@@ -55,7 +58,9 @@ def check_rows(estimator: Any, X: Any, *, kernel: Kernel, reset: bool) -> Array:
 
 
 def on_host(X: Array) -> Array:
-    """Rows as they are, or as NumPy rows where they come from another array library."""
+    """Rows as they are, or as NumPy rows where they come from another array library or from Dask."""
+    if is_dask(X):
+        X = X.compute()
     return fetch(X) if is_foreign(X) else X
 
 

@@ -340,6 +340,20 @@ def test_errors_say_what_to_do(client):
         quick(KernelClassifier, loss="logistic").fit(rows, targets > 5)
 
 
+def test_a_cluster_that_is_closed_between_passes(client):
+    with pytest.raises(RuntimeError, match="cluster was lost amid the work"), engine._told():
+        raise ValueError("Missing dependency of kept rows")
+    with pytest.raises(ValueError, match="another one"), engine._told():
+        raise ValueError("another one")
+
+
+def test_targets_of_dask_beside_rows_of_numpy(client):
+    X, y, _ = table()
+    model = quick().fit(X, spread_out(y))
+    np.testing.assert_array_equal(model.coef_, quick().fit(X, y).coef_)
+    assert model.score(X, spread_out(y)) == pytest.approx(model.score(X, y))
+
+
 def slowly(X):
     """The same rows, after a while."""
     time.sleep(0.3)

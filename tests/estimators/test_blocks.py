@@ -635,6 +635,12 @@ def test_a_missing_value_in_a_late_row(learner, files):
     assert not hasattr(model, "n_features_in_")
 
 
+@each_learner
+def test_a_path_in_the_place_of_rows(learner):
+    with pytest.raises(ValueError, match=r"got the path 'a.parquet': open it with bochner.open_rows\('a.parquet', target"):
+        learner().fit("a.parquet", [1.0, 2.0])
+
+
 def test_a_missing_target_in_a_late_row(files):
     path, frame = files
     frame.loc[851, "y"] = np.nan

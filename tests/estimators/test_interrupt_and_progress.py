@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from bochner import KernelClassifier, KernelRegressor
+from bochner import KernelClassifier, KernelRegressor, progress
 from bochner.descent import Level, family_name
 from bochner.exact import KernelRidgeGD
 from bochner.kernels import Cauchy, Gaussian, get_kernel
@@ -360,6 +360,20 @@ def test_the_line_of_a_pass():
         f"[{'#' * WIDTH}]    4.0 s  pass {number}: 4,000,000 of 4,000,000 rows, 1,000,000 rows/s, 0 s left"
         for number in (1, 2)
     ]
+
+
+def test_long_passes_print_a_line_now_and_then(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    stream = io.StringIO()
+    line = PassLine(stream)
+    for minute, done in enumerate((1_000_000, 2_000_000, 3_000_000, 4_000_000)):
+        now[0] = 20.0 * minute  # half a minute has gone by at the third of them
+        line(pass_record(1, done, now[0]))
+        assert len(stream.getvalue().splitlines()) == (0, 0, 1, 2)[minute]
+    line.close()
+    told = [text.split("pass 1: ")[1].split(" of")[0] for text in stream.getvalue().splitlines()]
+    assert told == ["3,000,000", "4,000,000"]
 
 
 def test_the_line_of_a_pass_on_a_terminal():
