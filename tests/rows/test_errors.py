@@ -15,7 +15,7 @@ from scipy import sparse
 
 from bochner import open_rows
 from bochner.rows import UnreadableError, from_arrays, from_blocks, tables
-from tests.rows.tables import FORMATS, N, make_table, write
+from tests.rows.tables import FORMATS, N, make_table, open_files, write
 
 each_format = pytest.mark.parametrize("name", FORMATS)
 
@@ -26,8 +26,7 @@ def nothing_stays_open(tmp_path):
     yield
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("bochner-rows")]
     if os.path.isdir("/proc/self/fd"):
-        links = [f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd")]
-        assert not [link for link in links if os.path.exists(link) and str(tmp_path) in os.readlink(link)]
+        assert not open_files(tmp_path)
 
 
 @pytest.fixture

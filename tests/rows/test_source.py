@@ -15,7 +15,7 @@ from bochner.rows import from_arrays, from_blocks
 from bochner.rows.hashing import row_hash
 from bochner.rows.reading import AHEAD, read_ahead
 from bochner.rows.source import Block, recut
-from tests.rows.tables import FORMATS, N, make_table, opened
+from tests.rows.tables import FORMATS, N, make_table, open_files, opened
 from tests.rows.test_formats import check_cuts, joined
 
 each_format = pytest.mark.parametrize("name", FORMATS)
@@ -23,11 +23,6 @@ each_format = pytest.mark.parametrize("name", FORMATS)
 
 def our_threads():
     return [thread for thread in threading.enumerate() if thread.name.startswith("bochner-rows")]
-
-
-def open_files(folder):
-    links = [f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd")]
-    return [os.readlink(link) for link in links if os.path.exists(link) and str(folder) in os.readlink(link)]
 
 
 @given(lengths=st.lists(st.integers(0, 9), min_size=1, max_size=8), size=st.integers(1, 40), sparse_rows=st.booleans())
