@@ -209,7 +209,10 @@ def _like(name: str, values: Any, lengths: list[int] | None, rows: list[int]) ->
         cuts = np.cumsum(rows)[:-1]
         return [_dask().delayed(part, pure=False, traverse=False) for part in np.split(np.asarray(values), cuts)]
     if lengths != rows:
-        if not hasattr(values, "chunks") or any(math.isnan(n) for n in values.chunks[0]):
+        if not hasattr(values, "chunks"):  # a table, of which Dask may read few columns in larger partitions than many
+            values = values.astype(_plain(values.dtype)) if values.ndim == 1 and values.dtype.kind in "biuf" else values
+            values = values.to_dask_array(lengths=lengths)
+        if any(math.isnan(n) for n in values.chunks[0]):
             differ = next((i for i, (a, b) in enumerate(zip(lengths, rows, strict=False)) if a != b), None)
             what = (
                 f"{len(lengths)} partitions, and X has {len(rows)}"

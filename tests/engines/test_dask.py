@@ -266,6 +266,18 @@ def test_many_kernels_are_those_of_a_source(client, learner, monkeypatch):
     assert model.score(rows, spread_out(y)) == pytest.approx(model.score(X, y))
 
 
+def test_columns_that_dask_reads_in_other_partitions(client, tmp_path):
+    """Of a Parquet file it reads one column in fewer pieces than many."""
+    X, y, _ = table()
+    frame = pd.DataFrame(X, columns=list("abc")).assign(y=pd.array(y, dtype="Float64"))
+    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=150)
+    rows = dd.read_parquet(tmp_path / "rows.parquet", split_row_groups=1)
+    targets = rows["y"].repartition(npartitions=2)
+    model = quick().fit(rows[list("abc")], targets)
+    expected = quick().fit(from_arrays(X, y)).predict(X)
+    np.testing.assert_allclose(model.predict(frame[list("abc")]), expected, atol=1e-8)
+
+
 def test_predictions_are_arrays_of_dask(client):
     X, y, _ = table()
     model = quick().fit(X, y)
@@ -322,7 +334,7 @@ def test_errors_say_what_to_do(client):
         quick().fit(rows, da.from_array(y[:800], chunks=250))
     frame = dd.from_pandas(pd.DataFrame(X, columns=list("abc")).assign(y=y), npartitions=3)
     with pytest.raises(ValueError, match="y has 600 rows in partition 1, and X has 300"):
-        quick().fit(frame[list("abc")], frame["y"].repartition(npartitions=2))
+        quick().fit(frame[list("abc")], frame["y"].repartition(npartitions=2).to_dask_array())
     bad = X.copy()
     bad[517, 1] = np.nan
     with pytest.raises(ValueError, match=r"partition 2, column 1, row 17 \(row 517 of all\) holds NaN"):
