@@ -209,9 +209,8 @@ def _like(name: str, values: Any, lengths: list[int] | None, rows: list[int]) ->
         cuts = np.cumsum(rows)[:-1]
         return [_dask().delayed(part, pure=False, traverse=False) for part in np.split(np.asarray(values), cuts)]
     if lengths != rows:
-        if not hasattr(values, "chunks"):  # a table, of which Dask may read few columns in larger partitions than many
-            values = values.astype(_plain(values.dtype)) if values.ndim == 1 and values.dtype.kind in "biuf" else values
-            values = values.to_dask_array(lengths=lengths)
+        if not hasattr(values, "chunks"):  # a table, of which Dask reads few columns in larger partitions than many
+            values = _as_array(values, lengths)
         if any(math.isnan(n) for n in values.chunks[0]):
             differ = next((i for i, (a, b) in enumerate(zip(lengths, rows, strict=False)) if a != b), None)
             what = (
@@ -225,6 +224,18 @@ def _like(name: str, values: Any, lengths: list[int] | None, rows: list[int]) ->
             )
         values = values.rechunk({0: tuple(rows)})
     return _pieces(values)
+
+
+def _as_array(values: Any, lengths: list[int]) -> Any:
+    """A table, or a column, as a dask.array in the partitions that it is read in, of so many rows."""
+    import dask.array as da
+
+    width = () if values.ndim == 1 else (len(values.columns),)
+    dtypes = [values.dtype] if values.ndim == 1 else list(values.dtypes)
+    dtype = np.dtype(np.float64) if all(dtype.kind in "biuf" for dtype in dtypes) else np.dtype(object)
+    make = _dask().delayed(_numbers, pure=False, traverse=False)
+    parts = zip(_pieces(values), lengths, strict=True)
+    return da.concatenate([da.from_delayed(make(part), (n, *width), dtype=dtype) for part, n in parts])
 
 
 def _block(place: _Place, X: Any, y: Any, weight: Any) -> Block:

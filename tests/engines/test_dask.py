@@ -272,10 +272,11 @@ def test_columns_that_dask_reads_in_other_partitions(client, tmp_path):
     frame = pd.DataFrame(X, columns=list("abc")).assign(y=pd.array(y, dtype="Float64"))
     frame.to_parquet(tmp_path / "rows.parquet", row_group_size=150)
     rows = dd.read_parquet(tmp_path / "rows.parquet", split_row_groups=1)
-    targets = rows["y"].repartition(npartitions=2)
-    model = quick().fit(rows[list("abc")], targets)
+    model = quick().fit(rows[list("abc")], rows["y"].repartition(npartitions=2))
     expected = quick().fit(from_arrays(X, y)).predict(X)
     np.testing.assert_allclose(model.predict(frame[list("abc")]), expected, atol=1e-8)
+    again = quick().fit(rows[list("abc")], rows["y"])
+    np.testing.assert_allclose(again.predict(frame[list("abc")]), expected, atol=1e-8)
 
 
 def test_predictions_are_arrays_of_dask(client):
