@@ -25,10 +25,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gpu_common import SEED, Config, about_device, free_memory, quick_config, say
+from gpu_common import Config, about_device, free_memory, quick_config
 from gpu_learning import learning
 from gpu_passes import group_lasso, streamed
 from harness import PACKAGES, RESULTS, ROOT, describe, manifest, markdown_table, read_results, replace_table, write_results
+from skl_common import SEED, say
 
 PARTS: dict[str, str] = {"a": "learning", "b": "streamed", "c": "group_lasso"}
 RUNS: dict[str, Callable[[Config], dict[str, Any]]] = {"a": learning, "b": streamed, "c": group_lasso}

@@ -10,14 +10,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from skl_common import NOISE, SEED
 
-from bochner.features import FeatureChoices, FeatureMap, build_map
-from bochner.folds import Folds, Rows
-from bochner.kernels import Gaussian
-
-SEED = 0
-NOISE = 0.1
-HELD_OUT = 0.2
 COUNTING = 8
 """Columns that y depends on; all others are noise."""
 
@@ -77,18 +71,6 @@ def smooth_rows(n: int, m: int, dtype: Any = np.float64) -> tuple[np.ndarray, np
     return X, (y - y.mean()) / y.std()
 
 
-def held_out_folds(X: np.ndarray, y: np.ndarray) -> Folds:
-    """A fifth of the rows, the first ones, held out."""
-    rows, held = Rows(X, y[:, None], np.ones(len(y))), round(HELD_OUT * len(y))
-    return Folds((rows.take(slice(held, None)), rows.take(slice(0, held))), (1,))
-
-
-def gaussian_map(m: int, d: int) -> FeatureMap:
-    """d features of a Gaussian kernel that is as wide as rows are apart, and can tell some of them from others."""
-    kernel = Gaussian(scale=np.full(m, (2 * m) ** -0.5))
-    return build_map(kernel, m, FeatureChoices(n_features=d), np.random.default_rng(SEED))
-
-
 def is_gpu(device: str) -> bool:
     """Whether a device is a GPU."""
     return device.startswith("cuda")
@@ -132,8 +114,3 @@ def free_memory(device: str) -> None:
     """Give back what PyTorch keeps of a GPU's memory between two parts."""
     if is_gpu(device):
         torch.cuda.empty_cache()
-
-
-def say(text: str) -> None:
-    """A line of progress, with the time of day."""
-    print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)

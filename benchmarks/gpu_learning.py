@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from gpu_common import SEED, Config, gaussian_map, held_out_folds, median_seconds, say, seconds_of, smooth_rows
+from gpu_common import Config, median_seconds, seconds_of, smooth_rows
 from peers import Unavailable
+from skl_common import SEED, gaussian_map, held_out_folds, say
 
 from bochner import KernelRegressor
 from bochner.criteria import HeldOutError

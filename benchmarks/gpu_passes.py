@@ -8,17 +8,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from gpu_common import (
-    SEED,
-    Config,
-    gaussian_map,
-    held_out_folds,
-    is_gpu,
-    median_seconds,
-    say,
-    seconds_of,
-    smooth_rows,
-)
+from gpu_common import Config, is_gpu, median_seconds, seconds_of, smooth_rows
+from skl_common import SEED, gaussian_map, held_out_folds, say
 
 from bochner.engines import fold_moments
 from bochner.engines.devices import on_device, tf32

@@ -27,7 +27,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -103,18 +104,23 @@ def made_map(n_features: int) -> FeatureMap:
     return build_map(Gaussian(scale=0.1), COLUMNS, choices, np.random.default_rng(SEED))
 
 
+def files(sizes: Sequence[int], folder: Path | None) -> Generator[tuple[int, Path], None, None]:
+    """A Parquet file of so many made rows for each size, which is gone when the next is asked for."""
+    for n_rows in sizes:
+        with tempfile.TemporaryDirectory(dir=folder) as made:
+            path = Path(made) / "rows.parquet"
+            write_rows(path, n_rows)
+            yield n_rows, path
+
+
 def passes(options: argparse.Namespace) -> dict[str, Any]:
     """Passes over files and memory, with a line for each on standard error."""
     sizes, n_features = (QUICK_SIZES, QUICK_FEATURES) if options.quick else (SIZES, N_FEATURES)
     rows = []
-    for n_rows in sizes:
-        with tempfile.TemporaryDirectory(dir=options.folder) as made:
-            path = Path(made) / "rows.parquet"
-            write_rows(path, n_rows)
-            entry = {"set": "made", "n": n_rows, "m": COLUMNS}
-            entry |= time_passes(open_rows(path, target="y"), made_map(n_features))
-        rows.append(entry)
-        print(f"   {entry}", file=sys.stderr, flush=True)
+    for n_rows, path in files(sizes, options.folder):
+        found = time_passes(open_rows(path, target="y"), made_map(n_features))
+        rows.append({"set": "made", "n": n_rows, "m": COLUMNS, **found})
+        print(f"   {rows[-1]}", file=sys.stderr, flush=True)
     if options.data is not None:
         digits = np.load(options.data / "mnist" / "mnist_uint8.npz")
         source = shifted_digits(digits["X_train"].reshape(-1, 28, 28), digits["y_train"], sizes[1])
@@ -129,11 +135,8 @@ def fits(options: argparse.Namespace) -> dict[str, Any]:
     """Whole fits from files, each in a fresh process."""
     sizes, n_features = (QUICK_SIZES, QUICK_FEATURES) if options.quick else (SIZES, N_FEATURES)
     rows = []
-    for n_rows in sizes:
-        with tempfile.TemporaryDirectory(dir=options.folder) as made:
-            path = Path(made) / "rows.parquet"
-            write_rows(path, n_rows)
-            rows.append({"n": n_rows, **fit_in_process(path, n_features)})
+    for n_rows, path in files(sizes, options.folder):
+        rows.append({"n": n_rows, **fit_in_process(path, n_features)})
         print(f"   {rows[-1]}", file=sys.stderr, flush=True)
     return {"n_features": n_features, "rows": rows}
 
@@ -141,10 +144,9 @@ def fits(options: argparse.Namespace) -> dict[str, Any]:
 def workers(options: argparse.Namespace) -> dict[str, Any]:
     """A pass on Dask workers and here."""
     n_rows, n_features = (QUICK_SIZES[1], QUICK_FEATURES) if options.quick else (SIZES[1], N_FEATURES)
-    with tempfile.TemporaryDirectory(dir=options.folder) as made:
-        path = Path(made) / "rows.parquet"
-        write_rows(path, n_rows)
-        return {"n": n_rows, "n_features": n_features, "found": on_workers(path, n_rows, made_map(n_features))}
+    with closing(files([n_rows], options.folder)) as each:
+        found = on_workers(next(each)[1], n_rows, made_map(n_features))
+    return {"n": n_rows, "n_features": n_features, "found": found}
 
 
 RUNS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {

@@ -99,7 +99,8 @@ def plan(results: Mapping[str, Any]) -> str:
         "s for the tree of sums",
     ]
     return (
-        f"On paper, {PLANNED_ROWS:.0e} rows of {row['m']} columns in float64 and {d} features, at the speed measured above, "
+        f"On paper, {PLANNED_ROWS:.0e} rows of {row['m']} columns in float64 and {d} features, at the speed of the passes "
+        "in [benchmarks.md](benchmarks.md#rows-on-disk-beside-rows-in-memory), "
         f"{speed:,.0f} rows a second and core, with workers of {PLANNED_CORES} cores and a network of "
         f"{PLANNED_NETWORK / 1e9:.3g} GB/s. A fit takes two passes, the first of which is bound by reading; sums are two "
         f"matrices of {8 * d**2 / 1e6:.0f} MB:\n\n{markdown_table(header, lines, n_text=0)}"

@@ -71,11 +71,19 @@ def smooth_rows(n: int, m: int) -> tuple[np.ndarray, np.ndarray]:
 def held_out_problem(n: int, m: int, d: int) -> tuple[HeldOutError, FeatureMap]:
     """The criterion of one evaluation, with a fifth of the rows held out, and a Gaussian map of d features."""
     X, y = smooth_rows(n, m)
-    rows = Rows(X, ((y - y.mean()) / y.std())[:, None], np.ones(n))
-    held = round(HELD_OUT * n)
-    folds = Folds((rows.take(slice(held, n)), rows.take(slice(0, held))), (1,))
+    return HeldOutError(held_out_folds(X, (y - y.mean()) / y.std())), gaussian_map(m, d)
+
+
+def held_out_folds(X: np.ndarray, y: np.ndarray) -> Folds:
+    """A fifth of the rows, the first ones, held out."""
+    rows, held = Rows(X, y[:, None], np.ones(len(y))), round(HELD_OUT * len(y))
+    return Folds((rows.take(slice(held, None)), rows.take(slice(0, held))), (1,))
+
+
+def gaussian_map(m: int, d: int) -> FeatureMap:
+    """d features of a Gaussian kernel that is as wide as rows are apart, and can tell some of them from others."""
     kernel = Gaussian(scale=np.full(m, (2 * m) ** -0.5))
-    return HeldOutError(folds), build_map(kernel, m, FeatureChoices(n_features=d), np.random.default_rng(SEED))
+    return build_map(kernel, m, FeatureChoices(n_features=d), np.random.default_rng(SEED))
 
 
 def evaluation_call(n: int, m: int, d: int) -> Callable[[], object]:

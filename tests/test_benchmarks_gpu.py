@@ -32,8 +32,8 @@ def test_every_part_runs_and_has_a_table(letter, tmp_path):
 
 def test_autograd_has_the_same_value_and_slopes():
     X, y = gpu_common.smooth_rows(QUICK.rows, QUICK.columns)
-    folds = gpu_learning.on_device(gpu_common.held_out_folds(X, y), "cpu")
-    feature_map = gpu_common.gaussian_map(QUICK.columns, QUICK.features)
+    folds = gpu_learning.on_device(gpu_learning.held_out_folds(X, y), "cpu")
+    feature_map = gpu_learning.gaussian_map(QUICK.columns, QUICK.features)
     exact = gpu_learning.fixed_point(folds, feature_map)
     found = gpu_learning.autograd(folds, feature_map, QUICK, exact)
     assert found["value_difference"] < 1e-10
