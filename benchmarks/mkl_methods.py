@@ -91,14 +91,14 @@ def average(problem: Problem, _: Environment) -> Fitted:
     """Ridge regression on the features of all kernels: their plain average."""
     start = time.perf_counter()
     kernels = _triples(problem, problem.kernels())
-    return _multiple(problem, start, kernels, list(range(len(problem.tables))), l1_ratio=0.0, n_features=problem.d)[1]
+    return _multiple(problem, start, kernels, list(range(len(problem.tables))), l1_ratio=0.0)[1]
 
 
 def best_single(problem: Problem, _: Environment) -> Fitted:
     """The kernel that is best by itself on held-out rows."""
     start = time.perf_counter()
     each = [
-        _multiple(problem, start, [kernel], [view], l1_ratio=0.0, n_features=problem.d)[1]
+        _multiple(problem, start, [kernel], [view], l1_ratio=0.0)[1]
         for kernel, view in zip(problem.kernels(), problem.views, strict=True)
     ]
     best = min(range(len(each)), key=lambda i: each[i].settings["validation_error"])

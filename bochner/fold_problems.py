@@ -18,7 +18,7 @@ from bochner.arrays import Array, dense
 from bochner.engines import fold_moments, forward
 from bochner.engines.products import TableFeatures, TablePasses
 from bochner.features import StackedMap
-from bochner.folds import FoldedRows, Folds
+from bochner.folds import FoldedRows, Folds, Rows
 from bochner.losses import Loss
 from bochner.solvers.group_path import ElasticGroups, GroupLassoPath, Repeatable, walk_path, with_intercept
 from bochner.solvers.groups import Groups
@@ -66,13 +66,16 @@ class FoldProblems:
         self.rows = None if self.span is None else self.span.coordinates
         if in_memory and self.rows is None and few_rows(folds.n, feature_map.n_features):
             self.rows = np.concatenate([_features(feature_map, part.X) for part in self.folds.parts])
-        if self.rows is None:
-            parts = [part.on_host() for part in fold_moments(feature_map, folds)]
-        else:
-            parts = self.moments_of(self.rows)
-        fitted = tuple(range(len(parts))) if folds.fitted is None else folds.fitted
-        self.moments = FoldMoments.of(parts, fitted)
+        self.fitted = tuple(range(folds.n_parts)) if folds.fitted is None else folds.fitted
+        self._all_folds = folds
         self._whole_spectra: Spectra | None = None
+
+    @cached_property
+    def moments(self) -> FoldMoments:
+        """Those of all columns; ridge regressions on ``rows`` do without them."""
+        if self.rows is not None:
+            return FoldMoments.of(self.moments_of(self.rows), self.fitted)
+        return FoldMoments.of([part.on_host() for part in fold_moments(self.feature_map, self._all_folds)], self.fitted)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -127,12 +130,40 @@ class FoldProblems:
 
     def error(self, part: int, coef: Array, intercept: Array) -> float:
         """The mean loss of one part of the rows, and of all targets."""
-        some = self.moments.parts[part]
-        return float(some.squared_error(coef, intercept).mean()) / some.weight
+        if self.rows is None:
+            some = self.moments.parts[part]
+            return float(some.squared_error(coef, intercept).mean()) / some.weight
+        rows = self.folds.parts[part]
+        squares = (self.split(self.rows)[part] @ coef + intercept - rows.targets) ** 2
+        return float(rows.weights @ squares.mean(axis=1)) / float(rows.weights.sum())
+
+    def target_mean(self, without: int | None) -> Array:
+        """The mean of the targets of all rows to fit, or of all but a part: (c,)."""
+        if self.rows is None:
+            return self.centred(without).target_mean
+        some = Rows.stack([self.folds.parts[k] for k in self.fitted if k != without])
+        return np.average(some.targets, axis=0, weights=some.weights)
+
+    def variance_shares(self, coef: Array) -> Array:
+        """cov(f_t, f) / var(f) of the predictions f = sum_t f_t of all rows to fit: (r, c); zeros where f is constant."""
+        starts = np.cumsum((0, *self.sizes[:-1]))
+        if self.rows is None:
+            covariances = np.add.reduceat(coef * (self.centred(None).gram() @ coef), starts, axis=0)
+        else:
+            parts = zip(np.split(self.rows, starts[1:], axis=1), np.split(coef, starts[1:]), strict=True)
+            each = np.stack([rows @ some for rows, some in parts])
+            weights = np.concatenate(
+                [part.weights * (k in self.fitted) for k, part in enumerate(self.folds.parts)],
+            )
+            each = each - np.average(each, axis=1, weights=weights)[:, None]
+            covariances = np.einsum("tnc,nc,n->tc", each, each.sum(axis=0), weights)
+        variance = covariances.sum(axis=0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(variance > 0, covariances / variance, 0.0)
 
     @cached_property
     def _plain(self) -> Ridges:
-        return Ridges(self, np.ones(len(self.moments.total.gram)))
+        return Ridges(self, np.ones(sum(self.sizes)))
 
     def _ridge(self, without: int | None, penalties: ElasticGroups, alpha: float) -> GroupLassoPath:
         """A piece of a path without a group penalty: ridge regression."""
@@ -166,7 +197,7 @@ class RowProblems(FoldProblems):
         self.tables = [TableFeatures(feature_map, part.X, some) for part, some in pairs]
 
     def problem(self, without: int | None) -> RowLoss:
-        some = [k for k in self.moments.fitted if k != without]
+        some = [k for k in self.fitted if k != without]
         rows = [self.folds.parts[k] for k in some]
         targets, weights = (np.concatenate([getattr(part, name) for part in rows]) for name in ("targets", "weights"))
         passes = TablePasses([self.tables[k] for k in some])
@@ -189,15 +220,16 @@ class Ridges:
 
     def __init__(self, problems: FoldProblems, root: Array) -> None:
         self._used, self._root = root > 0, root[root > 0][:, None]
-        self._shape = problems.moments.total.cross.shape
+        self._shape = (len(root), problems.folds.n_targets)
         self._span: Span | None = None
-        self._moments = problems.moments
         if problems.rows is not None and few_rows(len(problems.rows), len(self._root)):
             self._span = Span.of(problems.rows[:, self._used] * self._root.T)
-            self._moments = FoldMoments.of(problems.moments_of(self._span.coordinates), problems.moments.fitted)
-        elif not np.all(root == 1):
+            self._moments = FoldMoments.of(problems.moments_of(self._span.coordinates), problems.fitted)
+        elif np.all(root == 1):
+            self._moments = problems.moments
+        else:
             scaled = [part.scaled(self._used, self._root) for part in problems.moments.parts]
-            self._moments = FoldMoments.of(scaled, problems.moments.fitted)
+            self._moments = FoldMoments.of(scaled, problems.fitted)
 
     def model(self, without: int | None, alpha: float) -> tuple[Array, Array]:
         """Coefficients (D', c) and intercept (c,)."""
@@ -224,7 +256,7 @@ class KernelRidges:
 
     def model(self, without: int | None, alpha: float) -> tuple[Array, Array]:
         """Coefficients (D', c) and intercept (c,), the mean of targets for which no kernel is in."""
-        mean = self._problems.centred(without).target_mean
+        mean = self._problems.target_mean(without)
         ridges = self._ridges if len(self._ridges) == len(mean) else self._ridges * len(mean)
         fitted = {each: each.model(without, alpha) for each in set(ridges) if each is not None}
         coef, intercept = np.zeros((self._n_columns, len(mean))), mean.copy()

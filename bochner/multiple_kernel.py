@@ -23,7 +23,6 @@ from bochner.folds import FoldedRows, Folds, HeldOut, Rows
 from bochner.losses import Loss
 from bochner.solvers.group_path import GroupLassoPath
 from bochner.solvers.groups import Groups
-from bochner.solvers.normal_equations import CentredMoments
 from bochner.weight_search import Search, Trial, WeightChoices, choose
 
 MATRICES = 6
@@ -101,7 +100,7 @@ def learn_weights(
         chosen=chosen,
         trials=trials,
         path=None if final.path is None else _expanded(final.path, problems),
-        variance_shares=_variance_shares(problems.centred(None), final.coef, groups),
+        variance_shares=problems.variance_shares(final.coef),
         held_out=_held_out(chosen, folds, feature_map, problems),
         converged=final.converged,
         n_iter=final.n_iter,
@@ -131,6 +130,43 @@ def refit_jointly(
     )
 
 
+def refit_finely(
+    learned: LearnedWeights, folds: Folds, feature_map: StackedMap, choices: WeightChoices
+) -> LearnedWeights | None:
+    """The kernels that are in as before, and ridge regression on more features of them, those of ``feature_map``.
+
+    None where that is not asked for, or no better on held-out rows.
+    """
+    chosen, is_in = learned.chosen, np.any(learned.norms > 0, axis=1)
+    kinds = tuple(refit for refit in choices.refits if refit is not None) if chosen.l1_ratio > 0 else ("ridge",)
+    if not kinds:
+        return None
+    problems = FoldProblems(folds, feature_map, together=choices.shared)
+    groups = Groups(problems.sizes, shared=choices.shared)
+    search = Search(
+        folds, problems, groups, replace(choices, weights=choices.weights[is_in], l1_ratios=(1.0,), refits=kinds)
+    )
+    trials = list(search.refits(chosen, learned.norms[is_in]))
+    best = min(trials, key=lambda trial: trial.error)
+    if best.error >= chosen.error:
+        return None
+    coef, intercept = search.refitted(best, learned.norms[is_in])
+    shares = np.zeros((len(is_in), coef.shape[1]))
+    shares[is_in] = problems.variance_shares(coef)
+    if chosen.l1_ratio == 0 and best.ridge is not None:  # the plain average, which is no refit
+        best = replace(best, alpha=best.ridge, refit=None, ridge=None)
+    return replace(
+        learned,
+        coef=problems.expand(coef),
+        intercept=intercept,
+        chosen=best,
+        trials=[*learned.trials, *trials],
+        variance_shares=shares,
+        held_out=_held_out(best, folds, feature_map, problems),
+        cut_short=False,
+    )
+
+
 def matrix_bytes(n_features: int, n_parts: int) -> float:
     """What the matrices of all pairs of features take, or of coordinates in their place."""
     return 8.0 * (4 * n_parts + MATRICES) * n_features**2
@@ -148,11 +184,3 @@ def _held_out(chosen: Trial, folds: FoldedRows, feature_map: StackedMap, problem
 def _expanded(path: GroupLassoPath, problems: FoldProblems) -> GroupLassoPath:
     """A path with coefficients of the features."""
     return replace(path, coef=problems.expand(path.coef.transpose(1, 0, 2)).transpose(1, 0, 2))
-
-
-def _variance_shares(centred: CentredMoments, coef: Array, groups: Groups) -> Array:
-    """cov(f_t, f) / var(f) of the predictions f = sum_t f_t over the rows: (r, c); zeros where f is constant."""
-    covariances = np.add.reduceat(coef * (centred.gram() @ coef), groups.starts, axis=0)
-    variance = covariances.sum(axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(variance > 0, covariances / variance, 0.0)

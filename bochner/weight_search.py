@@ -286,6 +286,19 @@ class Search:
         self._progress.see(trial)
         return trial
 
+    def refits(self, chosen: Trial, norms: Array) -> Iterator[Trial]:
+        """Ridge regressions on kernels that were chosen before, on other features of them."""
+        ridge = chosen.alpha if chosen.l1_ratio == 0 else chosen.ridge
+        if ridge is not None:
+            self._best_ridge = int(np.argmin(np.abs(np.log(np.array(RIDGE_ALPHAS) / ridge))))
+        return self._refits(chosen.alpha, chosen.l1_ratio, norms)
+
+    def refitted(self, chosen: Trial, norms: Array) -> tuple[Array, Array]:
+        """One of these on all rows: coefficients (D', c) and intercept (c,)."""
+        assert chosen.refit is not None
+        assert chosen.ridge is not None
+        return self._ridges(norms, chosen.refit).model(None, chosen.ridge)
+
     # -- refits -------------------------------------------------------------------------------------------------------
 
     def _refits(self, alpha: float, l1_ratio: float, norms: Array) -> Iterator[Trial]:

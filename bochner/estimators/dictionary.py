@@ -21,17 +21,23 @@ SEARCH_FEATURES, KEPT_FEATURES = 1000, 2000
 SMALL_PROBLEM = 2000
 """Coordinates of the rows, of all kernels together, with which a problem is small."""
 FEATURES_A_ROW = 4
+FINE_ROWS, FINE_A_ROW, FINE_BYTES, FINE_COPIES = 4000, 2, 2**31, 3
+"""Most rows with a last ridge regression on more features; how many of them, and most bytes that all of these take."""
 
 
-def default_features(n_kernels: int, n_rows: int, most: int = MOST_FEATURES) -> int:
+def default_features(n_kernels: int, n_rows: int, most: int = MOST_FEATURES, *, refined: bool = False) -> int:
     """Features of each kernel where nobody says how many: ``most`` in all, or four for each row where rows are few.
 
     Where coordinates of the rows in their place make a problem that is no larger, the number of features costs next to
-    nothing: then each kernel has four for each row.
+    nothing: then each kernel has four for each row. Elsewhere half of them are enough where few rows have a last
+    regression on more features (``refined``).
     """
     in_all = int(np.clip(FEATURES_A_ROW * n_rows, FEWEST_IN_ALL, most))
+    is_small = n_kernels * n_rows <= max(min(SMALL_PROBLEM, most), 1.05 * in_all)
+    if refined and n_rows <= FINE_ROWS and not is_small:
+        in_all = max(in_all // 2, FEWEST_IN_ALL)
     each = min(in_all // max(n_kernels, 1), MOST_EACH)
-    if n_kernels * n_rows <= max(min(SMALL_PROBLEM, most), 1.05 * in_all):
+    if is_small:
         each = max(each, min(FEATURES_A_ROW * n_rows, MOST_FEATURES))
     return max(each // 2 * 2, FEWEST_EACH)
 
@@ -39,6 +45,18 @@ def default_features(n_kernels: int, n_rows: int, most: int = MOST_FEATURES) -> 
 def joint_features(sizes: Sequence[int], n_rows: int) -> int:
     """Features of one kernel in place of kernels with so many: as many as all of them, or MOST_FEATURES where they cost."""
     return sum(sizes) if few_rows(n_rows, MOST_FEATURES) else min(sum(sizes), MOST_FEATURES)
+
+
+def fine_features(n_kernels: int, n_rows: int, n_bytes: float) -> int:
+    """Features of each of the kernels that are in for a last ridge regression on few rows, or none where they are many.
+
+    The regression is on coordinates of the rows, so that features cost no more than their products: two for each row
+    make the approximation next to exact. ``n_bytes`` is what they and their copies may take.
+    """
+    if n_rows > FINE_ROWS:
+        return 0
+    room = min(FINE_BYTES, n_bytes) / (8 * FINE_COPIES * n_rows * n_kernels)
+    return int(min(FINE_A_ROW * n_rows, room)) // 2 * 2
 
 
 def kernel_dictionary(X: Any, *, learned: bool) -> tuple[list[tuple[str, str, Any]], list[float]]:

@@ -139,7 +139,13 @@ class MultipleKernelMachine(BaseEstimator):
         """Random features of each of so many kernels; ``most`` in all where they are of a dictionary."""
         if self.n_features is not None:
             return self.n_features
-        return default_features(n_kernels, self._n_rows, most if self._is_dictionary else MOST_FEATURES)
+        refined = self._refines and not self._is_dictionary
+        return default_features(n_kernels, self._n_rows, most if self._is_dictionary else MOST_FEATURES, refined=refined)
+
+    @property
+    def _refines(self) -> bool:
+        """Whether the kernels that are in are fitted again on more features, where rows are few."""
+        return self.n_features is None and self._loss() is None and self.refit not in (None, False)
 
     def _as_they_are(self, kernel: Kernel) -> bool:
         """Whether a kernel sees its columns without standardising them."""
@@ -312,6 +318,8 @@ class MultipleKernelMachine(BaseEstimator):
         if self.verbose and kept.resumed:
             note(f"{type(self).__name__} {kept.resumed}")
         found = self._joined(self._weighed(rounds, kept), rounds)
+        if self._refines:
+            found = rounds.refine(found, WORTH_MORE)
         self.feature_map_ = found.feature_map
         self._keep(found.learned, kernels)
         kept.finish()

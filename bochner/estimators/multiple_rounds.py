@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bochner.arrays import Array
-from bochner.estimators.dictionary import joint_features
+from bochner.estimators.dictionary import fine_features, joint_features
 from bochner.features import FeatureChoices, FeatureMap, StackedMap, build_map
 from bochner.features.stacked import consecutive
 from bochner.fold_problems import column_counts
@@ -19,7 +19,7 @@ from bochner.folds import FoldedRows
 from bochner.kernels import Kernel
 from bochner.losses import Loss
 from bochner.memory import as_bytes, readable
-from bochner.multiple_kernel import LearnedWeights, learn_weights, matrix_bytes, refit_jointly
+from bochner.multiple_kernel import LearnedWeights, learn_weights, matrix_bytes, refit_finely, refit_jointly
 from bochner.progress import PathLine
 from bochner.streamed import PassKeeper
 from bochner.weight_search import WeightChoices
@@ -86,19 +86,41 @@ class Rounds:
         some = [self.kernels[t] for t in np.flatnonzero(is_in).tolist()]
         return all(kernel.geometry == "radial" and _alike(kernel, some[0]) for kernel in some)
 
-    def join(self, before: Round) -> Round:
-        """Ridge regression on one kernel of the columns of all kernels that are in, which must be such as can be joined."""
+    def join(self, before: Round, size: int | None = None) -> Round:
+        """Ridge regression on one kernel of the columns of all kernels that are in, which must be such as can be joined.
+
+        It has ``size`` features, by default as many as all of them had.
+        """
         some = np.flatnonzero(before.is_in).tolist()
         places = [self.columns[t] for t in some]
         scales = [self.kernels[t].scales(self.widths[t]) for t in some]
         scale = np.concatenate(scales) / len(some) ** 0.5  # squares of distances add up
         columns = np.concatenate([np.arange(place.start, place.stop) for place in places])
-        each = zip(before.feature_map.columns, before.feature_map.sizes, strict=True)
-        size = joint_features([size for place, size in each if place in places], self.folds.n_to_fit)
+        if size is None:
+            each = zip(before.feature_map.columns, before.feature_map.sizes, strict=True)
+            size = joint_features([size for place, size in each if place in places], self.folds.n_to_fit)
         kernel = self.kernels[some[0]].replace(scale=scale)
         feature_map = StackedMap((self._map(kernel, len(columns), size),), (columns,))
         with self.keeper.asking("joint"):
             return Round(refit_jointly(before.learned, self.folds, feature_map, self.choices), feature_map)
+
+    def refine(self, before: Round, worth: float) -> Round:
+        """The last ridge regression once more where rows are few, on features that make it next to exact.
+
+        As before where they are many, where features are not ``worth`` times as many, or where held-out rows are
+        predicted no better.
+        """
+        is_joint, n_in = before.learned.chosen.refit == "joint", int(before.is_in.sum())
+        size = fine_features(1 if is_joint else n_in, self.folds.n, as_bytes(self.max_memory))
+        rows = self.folds.in_memory
+        if rows.n < self.folds.n or not n_in or size < worth * max(before.feature_map.sizes):
+            return before
+        if is_joint:
+            after = self.join(before, size)
+            return after if after.learned.chosen.error < before.learned.chosen.error else before
+        feature_map = self._stacked_map(np.where(before.is_in, size, 0))
+        learned = refit_finely(before.learned, rows, feature_map, self.choices)
+        return before if learned is None else Round(learned, feature_map)
 
     def _stacked_map(self, sizes: Array) -> StackedMap:
         """Random features of every kernel, so many (r,), side by side; those of size zero are left out."""
