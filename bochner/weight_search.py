@@ -316,7 +316,9 @@ class Search:
                 models = [ridges.model(k, ridge) for k in self.folds.validated]
                 return self._trial(alpha, l1_ratio, models, int(np.count_nonzero(norms)), refit, ridge)
 
-            if self._best_ridge is None:
+            if l1_ratio == 0 and self.choices.alpha is not None:
+                tried = {0: trial(alpha)}  # the penalty that was asked for
+            elif self._best_ridge is None:
                 tried = _downhill(trial, len(RIDGE_ALPHAS) // 2)
             else:
                 least = np.inf if self._progress.least is None else self._progress.least

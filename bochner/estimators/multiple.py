@@ -45,7 +45,8 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
     n_features : int, optional
         Random features of each kernel; by default as many as make 4000 in all, or four for each row where these are fewer,
         at least 50 and at most 2000. Where some kernels turn out to be out, the others share their features, and weights
-        are learned once more. With kernels="auto" it is 1000 in all at first, and then 2000.
+        are learned once more. With kernels="auto" it is 1000 in all at first, and then 2000. Up to 4000 rows, half of that,
+        and the last ridge regression has two features of each kernel for each row, which make it next to exact.
     scale : {"median", "given", "learned", "learned-per-column"}, default="median"
         Scales of kernels that come as names: the median heuristic, the kernel's default, or single-kernel learning on its
         own columns, of one scale for all of them or one for each (with kernels="auto": one kernel on all columns or on each
