@@ -254,10 +254,10 @@ class PulledBack:
         self._sum = gradient if self._sum is None else self._sum.beside(gradient) + gradient
 
     def total(self) -> FeatureGradient:
-        """The gradient, in NumPy arrays."""
+        """The gradient, its parameters in NumPy arrays."""
         if self._sum is None:
             raise ValueError("There are no rows to sum over: at least one is needed.")
-        return self._sum.on_host()
+        return self._sum.named()
 
     def state(self) -> dict[str, Array]:
         """The sum so far, in NumPy arrays."""
