@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from array_api_compat import device
@@ -87,7 +88,9 @@ class Moments:
         small = [getattr(self, name) for name in names]
         numbers = fetch(xp.concat([xp.reshape(array, (-1,)) for array in small]))
         parts = np.split(numbers, np.cumsum([math.prod(array.shape) for array in small])[:-1])
-        here = {name: part.reshape(array.shape) for name, part, array in zip(names, parts, small, strict=True)}
+        here: dict[str, Any] = {
+            name: part.reshape(array.shape) for name, part, array in zip(names, parts, small, strict=True)
+        }
         return replace(self, gram=fetch(self.gram).T, **here)  # symmetric, in the order of LAPACK
 
 
