@@ -140,6 +140,33 @@ def test_moments(kernel, dtype, form, bring):
         np.testing.assert_array_equal(fetch(there.gram), fetch(there.gram).T)
 
 
+def test_features_are_kept_from_one_pass_to_the_next(device, monkeypatch):
+    """Those of parts that are a single block: the gradient takes no cosine, and is the same."""
+    folds = on_device(make_folds(Gaussian(), scheme="kfold", n=70), device)
+    placed = make_map(Gaussian()).place(folds.parts[0].X)
+    kept: dict = {}
+
+    def slope(part, rows, features):
+        return (part + 1) * rows.weights[:, None] * features
+
+    expected = engines.pull_back_folds(placed, folds, slope)
+    for one, other in zip(engines.fold_moments(placed, folds, kept), engines.fold_moments(placed, folds), strict=True):
+        np.testing.assert_array_equal(fetch(one.gram), fetch(other.gram))
+    assert sorted(kept) == list(range(folds.n_parts))
+    monkeypatch.setattr(type(placed), "forward", None)
+    found = engines.pull_back_folds(placed, folds, slope, kept)
+    np.testing.assert_array_equal(found.parameters["scale"], expected.parameters["scale"])
+    assert not kept
+
+
+def test_features_of_several_blocks_are_not_kept(device, monkeypatch):
+    monkeypatch.setattr(passes, "DEVICE_BLOCK_BYTES", 1)
+    folds = on_device(make_folds(Gaussian(), scheme="kfold", n=140), device)
+    kept: dict = {}
+    engines.fold_moments(make_map(Gaussian()), folds, kept)
+    assert not kept
+
+
 @pytest.mark.parametrize("size", [1, 3, 4, 5, 100])
 def test_strips_of_a_gram_matrix(size, device, rng, monkeypatch):
     """However many columns are multiplied at a time, the halves that are left out come back."""
@@ -513,8 +540,8 @@ def test_blocks_wait_for_each_other(slow, monkeypatch):
             torch.cuda._sleep(10_000_000)
         sums.append((some.n, some.X.sum(dim=0)))
     found = [(n_rows, total[0].item(), total[-1].item()) for n_rows, total in sums]
-    expected = [(some.n, some.X[:, 0].sum(), some.X[:, -1].sum()) for _, some in devices._blocks(folds, len_of(stream))]
-    assert found == expected
+    blocks = devices._blocks(folds.chunks(), len_of(stream))
+    assert found == [(some.n, some.X[:, 0].sum(), some.X[:, -1].sum()) for _, some in blocks]
 
 
 def len_of(stream):
