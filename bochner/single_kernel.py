@@ -15,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from bochner.arrays import Array, dense
+from bochner.blas import one_blas_pool
 from bochner.criteria import Criterion, Fit, HeldOutError
 from bochner.descent import Descent, Level, Plan, Point, choose_ties, count_starts, descend
 from bochner.engines.devices import DeviceFolds, DeviceStream
@@ -180,19 +181,22 @@ class FeatureSpace:
 
     @contextmanager
     def drawing_ahead(self, plan: Plan) -> Iterator[None]:
-        """A context in which a thread draws the maps of a plan, if it has one family, ahead of a device that computes."""
+        """A context in which a thread draws the maps of a plan, if it has one family, ahead of a device that computes.
+
+        NumPy's BLAS has one thread meanwhile, so that what is drawn does not depend on who else is at work.
+        """
         if not isinstance(self.folds, DeviceFolds | DeviceStream) or len(plan.families) > 1:
             yield
             return
         (family,), (first, *others) = plan.families, plan.levels
         starts = count_starts(family, plan)
         levels = [*([self._scouting(first)] if starts else []), *[first] * max(1, starts), *others]
+        choices = [self._sized(family, each) for each in levels for _ in range(each.draws)]
         self._ahead = DrawnAhead(self.rng)
-        self._ahead.foresee(
-            family, self.n_columns, [self._sized(family, each) for each in levels for _ in range(each.draws)]
-        )
         try:
-            yield
+            with one_blas_pool():
+                self._ahead.foresee(family, self.n_columns, choices)
+                yield
         finally:
             self._ahead.forget()
             self._ahead = None

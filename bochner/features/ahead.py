@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from bochner.blas import one_blas_pool
 from bochner.features.base import FeatureMap
 from bochner.features.build import FeatureChoices, build_map
 from bochner.kernels import Kernel
@@ -64,6 +63,5 @@ class DrawnAhead:
 
 def _draw(kernel: Kernel, n_columns: int, choices: FeatureChoices, rng: np.random.Generator) -> _Drawn:
     before = rng.bit_generator.state
-    with one_blas_pool():  # its one thread of NumPy's BLAS is as fast as many at this, and leaves them alone
-        feature_map = build_map(kernel, n_columns, choices, rng)
+    feature_map = build_map(kernel, n_columns, choices, rng)
     return _Drawn(feature_map, before, rng.bit_generator.state)

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 from scipy import linalg, sparse
+from threadpoolctl import threadpool_limits
 
-from bochner import engines
+from bochner import engines, single_kernel
 from bochner.arrays import double, dtype_of, fetch, fetch_numbers, is_foreign, place, total
 from bochner.criteria import FoldedRidge, HeldOutError
 from bochner.descent import Level
@@ -28,6 +29,7 @@ from bochner.solvers.normal_equations import factorise, factorise_fresh
 from bochner.statistics import Moments, MomentSum
 from tests.cases import BUILT_IN, each, feature_tolerance, numerical_gradient, relative_error, rows, small_map
 from tests.solvers.test_normal_equations import INDEFINITE
+from tests.test_blas import threads
 from tests.test_criteria import make_folds, make_map
 from tests.test_single_kernel import folds_of, plan_of, sine
 
@@ -379,6 +381,31 @@ def test_learned_kernels_are_the_same(levels, bring):
     assert found.alpha == pytest.approx(expected.alpha, rel=1e-6)
     assert [r["n_rows"] for r in found.descent.history] == [r["n_rows"] for r in expected.descent.history]
     close(found.held_out.predictions, expected.held_out.predictions, 1e-6)
+
+
+@pytest.mark.parametrize("levels", [(Level(32, 90, 3),), (Level(16, 45, 4), Level(24, 90, 3), Level(32, 90, 2, draws=2))])
+def test_maps_of_one_family_are_drawn_ahead(levels, bring, monkeypatch):
+    """All of them, and they are those that are drawn on the host; BLAS has its threads back after that."""
+    X, targets = sine(n=90)
+    folds = folds_of(X, targets)
+
+    def learned(some):
+        return learn_kernel(some, plan_of(Gaussian(), levels=levels), np.random.default_rng(0))
+
+    expected = learned(folds)
+    monkeypatch.setattr(single_kernel, "build_map", None)
+    monkeypatch.setattr("bochner.features.ahead.DrawnAhead.forget", forget_nothing)
+    with threadpool_limits(2, user_api="blas"):
+        before = threads()
+        found = learned(bring(folds))
+        assert threads() == before
+    np.testing.assert_array_equal(found.feature_map.points, expected.feature_map.points)
+
+
+def forget_nothing(ahead):
+    """In place of :meth:`DrawnAhead.forget`: all maps that were foreseen have been asked for."""
+    assert not ahead._foreseen
+    ahead._thread.shutdown()
 
 
 def test_shared_scales_are_chosen(bring):
