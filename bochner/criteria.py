@@ -120,7 +120,8 @@ class HeldOutError:
             if self._on_device:
                 feature_map = feature_map.place(cast(Folds, self.folds).parts[0].X)  # once, for two passes
             basis = self._span(feature_map)
-            parts = self._part_moments(feature_map, basis)
+            kept: dict[int, Array] | None = {} if gradient and self._on_device else None
+            parts = self._part_moments(feature_map, basis, kept)
             if self._on_device and feature_map.n_features <= FEW_FEATURES:
                 parts = [part.on_host() for part in parts]
             totals = functools.reduce(operator.add, parts)
@@ -130,7 +131,7 @@ class HeldOutError:
                 k: FoldModel(_expand(m.coef, basis), m.intercept, _expand(m.adjoint, basis), m.adjoint_intercept)
                 for k, m in best.models.items()
             }
-            pulled_back = self._gradient(feature_map, self._placed(models), normaliser) if gradient else None
+            pulled_back = self._gradient(feature_map, self._placed(models), normaliser, kept) if gradient else None
         if self.folds.fitted is not None:
             totals = functools.reduce(operator.add, [parts[k] for k in self.folds.fitted])
         chosen = {k: (fetch(m.coef), fetch(m.intercept)) for k, m in models.items()}
@@ -168,9 +169,9 @@ class HeldOutError:
             return None
         return Span.of(np.concatenate([dense(forward(feature_map, part.X)) for part in self.folds.parts]))
 
-    def _part_moments(self, feature_map: FeatureMap, basis: Span | None) -> list[Moments]:
+    def _part_moments(self, feature_map: FeatureMap, basis: Span | None, kept: dict[int, Array] | None) -> list[Moments]:
         if basis is None:
-            return fold_moments(feature_map, self.folds)
+            return fold_moments(feature_map, self.folds, kept)
         parts = [rows for _, rows in self.folds.chunks()]
         coordinates = np.split(basis.coordinates, np.cumsum([part.n for part in parts])[:-1])
         return [Moments.of(some, part.targets, part.weights) for some, part in zip(coordinates, parts, strict=True)]
@@ -182,7 +183,9 @@ class HeldOutError:
         there = double(cast(Folds, self.folds).parts[0].X[:0, :])
         return {k: FoldModel(*(place(getattr(m, f.name), there) for f in fields(m))) for k, m in models.items()}
 
-    def _gradient(self, feature_map: FeatureMap, models: dict[int, FoldModel], normaliser: float) -> FeatureGradient:
+    def _gradient(
+        self, feature_map: FeatureMap, models: dict[int, FoldModel], normaliser: float, kept: dict[int, Array] | None
+    ) -> FeatureGradient:
         xp = namespace(*(model.coef for model in models.values()))
         right = {k: xp.concat([m.coef, m.adjoint], axis=1) for k, m in models.items()}
         all_right = xp.concat(list(right.values()), axis=1)
@@ -207,7 +210,7 @@ class HeldOutError:
             slopes = xp.concat(left, axis=1)
             return (place(slopes, like=features) if is_foreign(features) else slopes) @ factors.T
 
-        return pull_back_folds(feature_map, self.folds, in_features)
+        return pull_back_folds(feature_map, self.folds, in_features, kept)
 
 
 def fit_ridge(evaluation: Evaluation) -> Fit:
@@ -295,8 +298,7 @@ class FoldedRidge(PenaltySearch):
         shift = centred.weight * solution.alpha
         value = total(part.squared_error(solution.coef, solution.intercept)) / self.folded.normaliser
         with_features, with_one = part.residual_products(solution.coef, solution.intercept)
-        adjoint, adjoint_intercept = solution.adjoint(unit * with_features, unit * with_one)
-        change = -shift * solution.factor.solve(solution.coef)
+        adjoint, adjoint_intercept, change = solution.adjoint_and_change(unit * with_features, unit * with_one)
         slope = -shift * total(adjoint * solution.coef)
         curvature = unit * total(part.square(change, -centred.mean @ change))
         curvature = curvature + (slope - 2 * shift * total(adjoint * change))

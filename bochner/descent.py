@@ -387,10 +387,15 @@ class Candidate:
         )
 
 
+def count_starts(family: Kernel, plan: Plan) -> int:
+    """Multiples of the median scale that a family starts from; zero: from its own scales."""
+    given = any(family is one for one in plan.given)
+    return 0 if given or not family.has_bandwidth else min(plan.n_starts, len(START_FACTORS))
+
+
 def _starts(family: Kernel, space: Space, plan: Plan) -> list[Kernel]:
     """The family at its best multiple of the median scale, at the median scale itself, and at the next best multiples."""
-    given = any(family is one for one in plan.given)
-    if plan.n_starts == 0 or given or not family.has_bandwidth:
+    if not count_starts(family, plan):
         return [family.replace(scale=family.scales(space.n_columns))]
     median = median_scale(family, space.sample())
     kernels = [family.replace(scale=np.full(space.n_columns, factor * median)) for factor in START_FACTORS]

@@ -39,6 +39,8 @@ class Rows:
     @classmethod
     def stack(cls, parts: list[Rows]) -> Rows:
         """Several sets of rows as one."""
+        if len(parts) == 1:
+            return parts[0]
         X = [part.X for part in parts]
         return cls(
             sparse.vstack(X, format="csr") if sparse.issparse(X[0]) else np.concatenate(X),

@@ -40,9 +40,18 @@ def _orthogonal_directions(n: int, n_columns: int, rng: np.random.Generator) -> 
     """Blocks of at most n_columns orthonormal rows, each block a piece of a uniform (Haar) rotation."""
     size = min(n, n_columns)
     normal = rng.standard_normal((-(-n // size), n_columns, size))
+    whole = n // size
+    directions = np.empty((n, n_columns))
+    directions[: whole * size] = _haar(normal[:whole]).reshape(-1, n_columns)
+    if n % size:
+        directions[whole * size :] = _haar(normal[-1, :, : n % size])
+    return directions
+
+
+def _haar(normal: Array) -> Array:
+    """Orthonormal rows (..., size, n_columns), uniform over all such, from normal columns (..., n_columns, size)."""
     q, r = np.linalg.qr(normal)
-    q = q * np.sign(np.diagonal(r, axis1=1, axis2=2))[:, None, :]
-    return q.transpose(0, 2, 1).reshape(-1, n_columns)[:n]
+    return np.swapaxes(q * np.sign(np.diagonal(r, axis1=-2, axis2=-1))[..., None, :], -1, -2)
 
 
 def _sobol(n: int, n_columns: int, rng: np.random.Generator) -> Array:

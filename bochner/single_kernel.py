@@ -6,7 +6,8 @@ every kernel tried, since it does not carry over from one size to the next, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
@@ -14,9 +15,11 @@ from typing import Any, cast
 import numpy as np
 
 from bochner.arrays import Array, dense
+from bochner.blas import one_blas_pool
 from bochner.criteria import Criterion, Fit, HeldOutError
-from bochner.descent import Descent, Level, Plan, Point, choose_ties, descend
-from bochner.features import FeatureChoices, FeatureMap, build_map
+from bochner.descent import Descent, Level, Plan, Point, choose_ties, count_starts, descend
+from bochner.engines.devices import DeviceFolds, DeviceStream
+from bochner.features import DrawnAhead, FeatureChoices, FeatureMap, build_map
 from bochner.folds import FoldedRows, Folds, HeldOut, Rows
 from bochner.kernels import Kernel
 from bochner.kernels.ties import SharedScales
@@ -116,7 +119,8 @@ def learn_kernel(
     space = FeatureSpace(folds, criterion, choices or FeatureChoices(), rng, squared)
     if other_ties is not None:
         plan = replace(plan, ties=_choose_ties(space, plan, other_ties))
-    descent = descend(space, plan)
+    with space.drawing_ahead(plan):
+        descent = descend(space, plan)
     best = descent.best
     kernel, point = best.kernel, best.point
     objective = cast(FeatureObjective, best.objective)
@@ -170,20 +174,51 @@ class FeatureSpace:
         self.choices = choices
         self.rng = rng
         self.n_columns = folds.n_columns
+        self._ahead: DrawnAhead | None = None
 
     def sample(self) -> Array:
         return dense(Rows.stack(list(self.folds.in_memory.head(SAMPLE_ROWS).parts)).X).astype(np.float64)
 
+    @contextmanager
+    def drawing_ahead(self, plan: Plan) -> Iterator[None]:
+        """A context in which a thread draws the maps of a plan, if it has one family, ahead of a device that computes.
+
+        NumPy's BLAS has one thread meanwhile, so that what is drawn does not depend on who else is at work.
+        """
+        if not isinstance(self.folds, DeviceFolds | DeviceStream) or len(plan.families) > 1:
+            yield
+            return
+        (family,), (first, *others) = plan.families, plan.levels
+        starts = count_starts(family, plan)
+        levels = [*([self._scouting(first)] if starts else []), *[first] * max(1, starts), *others]
+        choices = [self._sized(family, each) for each in levels for _ in range(each.draws)]
+        self._ahead = DrawnAhead(self.rng)
+        try:
+            with one_blas_pool():
+                self._ahead.foresee(family, self.n_columns, choices)
+                yield
+        finally:
+            self._ahead.forget()
+            self._ahead = None
+
     def objective(self, kernel: Kernel, level: Level) -> FeatureObjective:
-        choices = self.choices
-        if kernel.geometry != "additive":  # whose number of features is given by its columns
-            choices = replace(choices, n_features=level.n_features)
-        feature_map = build_map(kernel, self.n_columns, choices, self.rng)
+        choices = self._sized(kernel, level)
+        if self._ahead is None:
+            feature_map = build_map(kernel, self.n_columns, choices, self.rng)
+        else:
+            feature_map = self._ahead.build(kernel, self.n_columns, choices)
         criterion = self.squared if level.squared else self.criterion
         return FeatureObjective(feature_map, criterion, self.folds.head(level.n_rows, level.most_validated))
 
     def scout(self, kernel: Kernel, first: Level) -> FeatureObjective:
-        return self.objective(kernel, replace(first, n_features=SCOUT_FEATURES, n_rows=SCOUT_ROWS, max_iter=0))
+        return self.objective(kernel, self._scouting(first))
+
+    def _scouting(self, first: Level) -> Level:
+        return replace(first, n_features=SCOUT_FEATURES, n_rows=SCOUT_ROWS, max_iter=0, draws=1)
+
+    def _sized(self, kernel: Kernel, level: Level) -> FeatureChoices:
+        """How features are drawn at a level; those of an additive kernel are as many as its columns say."""
+        return self.choices if kernel.geometry == "additive" else replace(self.choices, n_features=level.n_features)
 
     def allows(self, kernel: Kernel) -> bool:
         return kernel.contains(self._smallest_value)
@@ -199,13 +234,18 @@ class FeatureObjective:
     def __init__(self, feature_map: FeatureMap, criterion: Callable[[Any], Criterion], folds: FoldedRows) -> None:
         self.feature_map = feature_map
         self._make = criterion
-        self.criterion = criterion(folds)
+        self._use(folds)
 
     @property
     def size(self) -> dict[str, Any]:
         folds = self.criterion.folds
         precision = str(folds.dtype)
         return {"n_features": self.feature_map.n_features, "n_rows": folds.n, "precision": precision}
+
+    def _use(self, folds: FoldedRows) -> None:
+        self.criterion = self._make(folds)
+        there = isinstance(folds, DeviceFolds)
+        self._placed = self.feature_map.place(cast(Folds, folds).parts[0].X) if there else self.feature_map  # once
 
     def sees(self, folds: FoldedRows) -> bool:
         """Whether all rows and all parts of ``folds`` take part."""
@@ -214,9 +254,9 @@ class FeatureObjective:
 
     def evaluate(self, kernel: Kernel, log_alpha: Any, *, gradient: bool, bounds: tuple[float, float]) -> Point:
         """The criterion at a kernel; in float64 from the first penalty on that float32 cannot carry."""
-        feature_map = self.feature_map.with_kernel(kernel)
+        feature_map = self._placed.with_kernel(kernel)
         found = self.criterion.evaluate(feature_map, log_alpha, gradient=gradient, bounds=bounds)
         if self.size["precision"] == "float32" and np.any(np.exp(found.log_alpha) < LOWEST_IN_FLOAT32):
-            self.criterion = self._make(self.criterion.folds.astype(np.float64))
+            self._use(self.criterion.folds.astype(np.float64))
             return self.evaluate(kernel, log_alpha, gradient=gradient, bounds=bounds)
         return Point(found.value, found.log_alpha, found.gradient.parameters if found.gradient else {}, found)

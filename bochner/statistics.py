@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from array_api_compat import device
@@ -79,8 +81,17 @@ class Moments:
         return with_features, self.feature_sum @ coef + self.weight * intercept - self.target_sum
 
     def on_host(self) -> Moments:
-        """The same in NumPy arrays."""
-        return replace(self, **{f.name: fetch(getattr(self, f.name)) for f in fields(self) if f.name != "weight"})
+        """The same in NumPy arrays; the small ones of a device come in one transfer."""
+        if not is_foreign(self.gram):
+            return self
+        xp, names = namespace(self.gram), [f.name for f in fields(self) if f.name not in ("gram", "weight")]
+        small = [getattr(self, name) for name in names]
+        numbers = fetch(xp.concat([xp.reshape(array, (-1,)) for array in small]))
+        parts = np.split(numbers, np.cumsum([math.prod(array.shape) for array in small])[:-1])
+        here: dict[str, Any] = {
+            name: part.reshape(array.shape) for name, part, array in zip(names, parts, small, strict=True)
+        }
+        return replace(self, gram=fetch(self.gram).T, **here)  # symmetric, in the order of LAPACK
 
 
 class MomentSum:

@@ -148,12 +148,15 @@ def _add_moments(total: MomentSum, placed: FeatureMap, rows: Rows) -> None:
         total.add(dense(features), rows.targets[block], rows.weights[block])
 
 
-def fold_moments(feature_map: FeatureMap, folds: FoldedRows) -> list[Moments]:
-    """Moments of every part of some rows, in one pass over all of them."""
+def fold_moments(feature_map: FeatureMap, folds: FoldedRows, kept: dict[int, Array] | None = None) -> list[Moments]:
+    """Moments of every part of some rows, in one pass over all of them.
+
+    ``kept``, of rows all on a device, takes the features of parts that are a single block, for a :func:`pull_back_folds`.
+    """
     make = partial(PartMoments, feature_map, folds.n_targets, folds.n_parts)
     if isinstance(folds, RemoteFolds):
         return folds.map_reduce(partial(_sum_of_chunks, make), _add_each)
-    return _sum_of_folds(make, folds)
+    return _sum_of_folds(partial(make, kept), folds)
 
 
 class PassSums(RunningSums, Protocol[S]):
@@ -189,8 +192,8 @@ class PartMoments:
 
     name = "moments"
 
-    def __init__(self, feature_map: FeatureMap, n_targets: int, n_parts: int) -> None:
-        self._map, self._n_targets, self._n_parts = feature_map, n_targets, n_parts
+    def __init__(self, feature_map: FeatureMap, n_targets: int, n_parts: int, kept: dict[int, Array] | None = None) -> None:
+        self._map, self._n_targets, self._n_parts, self._kept = feature_map, n_targets, n_parts, kept
         self._placed: FeatureMap | None = None
         self._sums: list[MomentSum] = []
 
@@ -199,7 +202,11 @@ class PartMoments:
         if self._placed is None:
             self._begin(rows.X)
             self._placed = self._map.place(rows.X)
-        _add_moments(self._sums[k], self._placed, rows)
+        if self._kept is None or not 0 < rows.n <= _summed_rows(self._placed, rows.X):
+            _add_moments(self._sums[k], self._placed, rows)
+            return
+        ((_, self._kept[k]),) = _device_features(self._placed, rows.X)
+        self._sums[k].add(namespace(rows.X).asarray(self._kept[k], copy=True), rows.targets, rows.weights)
 
     def total(self) -> list[Moments]:
         """The moments of each part; nothing may be added after that."""
@@ -226,13 +233,19 @@ def _add_each(some: list[Moments], others: list[Moments]) -> list[Moments]:
 
 
 def pull_back_folds(
-    feature_map: FeatureMap, folds: FoldedRows, gradient_of: Callable[[int, Rows, Array], Array]
+    feature_map: FeatureMap,
+    folds: FoldedRows,
+    gradient_of: Callable[[int, Rows, Array], Array],
+    kept: dict[int, Array] | None = None,
 ) -> FeatureGradient:
-    """Gradient in the map of a function of all features, given ``gradient_of(part, rows, features)`` in some of them."""
+    """Gradient in the map of a function of all features, given ``gradient_of(part, rows, features)`` in some of them.
+
+    Features of parts that :func:`fold_moments` has ``kept`` are taken from there.
+    """
     make = partial(PulledBack, feature_map, gradient_of)
     if isinstance(folds, RemoteFolds):
         return folds.map_reduce(partial(_sum_of_chunks, make), operator.add)
-    return _sum_of_folds(make, folds)
+    return _sum_of_folds(partial(make, kept), folds)
 
 
 class PulledBack:
@@ -240,8 +253,13 @@ class PulledBack:
 
     name = "gradient"
 
-    def __init__(self, feature_map: FeatureMap, gradient_of: Callable[[int, Rows, Array], Array]) -> None:
-        self._map, self._gradient_of = feature_map, gradient_of
+    def __init__(
+        self,
+        feature_map: FeatureMap,
+        gradient_of: Callable[[int, Rows, Array], Array],
+        kept: dict[int, Array] | None = None,
+    ) -> None:
+        self._map, self._gradient_of, self._kept = feature_map, gradient_of, kept or {}
         self._placed: FeatureMap | None = None
         self._sum: FeatureGradient | None = None
 
@@ -250,14 +268,18 @@ class PulledBack:
         if rows.n == 0:
             return
         self._placed = self._map.place(rows.X) if self._placed is None else self._placed
-        gradient = _pull_back(self._placed, rows.X, lambda block, features: self._gradient_of(k, rows.take(block), features))
+        features = self._kept.pop(k, None)
+        if features is None:
+            gradient = _pull_back(self._placed, rows.X, lambda block, some: self._gradient_of(k, rows.take(block), some))
+        else:
+            gradient = self._placed.local_adjoint(rows.X, self._gradient_of(k, rows, features), features=features)
         self._sum = gradient if self._sum is None else self._sum.beside(gradient) + gradient
 
     def total(self) -> FeatureGradient:
-        """The gradient, in NumPy arrays."""
+        """The gradient, its parameters in NumPy arrays."""
         if self._sum is None:
             raise ValueError("There are no rows to sum over: at least one is needed.")
-        return self._sum.on_host()
+        return self._sum.named()
 
     def state(self) -> dict[str, Array]:
         """The sum so far, in NumPy arrays."""

@@ -1,5 +1,6 @@
 """Feature maps: rows to features whose inner products approximate a kernel, and the gradient back to its parameters."""
 
+from bochner.features.ahead import DrawnAhead
 from bochner.features.base import FeatureGradient, FeatureMap
 from bochner.features.build import FeatureChoices, build_map, draw_points
 from bochner.features.fourier import FourierMap
@@ -7,6 +8,7 @@ from bochner.features.homogeneous import HomogeneousMap
 from bochner.features.stacked import StackedMap
 
 __all__ = [
+    "DrawnAhead",
     "FeatureChoices",
     "FeatureGradient",
     "FeatureMap",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
 from bochner.arrays import Array, fetch64, place
@@ -32,8 +32,11 @@ class FeatureGradient:
 
     def on_host(self) -> FeatureGradient:
         """The same in NumPy arrays."""
-        parameters = {name: fetch64(value)[()] for name, value in self.parameters.items()}
-        return FeatureGradient(parameters, None if self.frequencies is None else fetch64(self.frequencies))
+        return replace(self.named(), frequencies=None if self.frequencies is None else fetch64(self.frequencies))
+
+    def named(self) -> FeatureGradient:
+        """The same with its parameters in NumPy arrays; the frequencies, which are many, stay where they are."""
+        return replace(self, parameters={name: fetch64(value)[()] for name, value in self.parameters.items()})
 
 
 class FeatureMap(Protocol):

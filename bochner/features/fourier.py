@@ -55,8 +55,8 @@ class FourierMap:
         return replace(self, phases=cast(Array, self.phases) + np.pi / 2)
 
     def place(self, like: Array) -> Self:
-        phases = None if self.phases is None else place(self.phases, like)
-        return replace(self, points=place(self.points, like), phases=phases)
+        points, phases = place(self.points, like), None if self.phases is None else place(self.phases, like)
+        return self if points is self.points and phases is self.phases else replace(self, points=points, phases=phases)
 
     def with_kernel(self, kernel: Kernel) -> Self:
         return replace(self, kernel=kernel, inputs=self.inputs.with_kernel(kernel))

@@ -107,9 +107,19 @@ class RidgeSolution:
 
     def adjoint(self, with_features: Array, with_one: Array) -> tuple[Array, Array]:
         """Q^-1 (w, w_0) for the bordered matrix Q of the problem with its intercept: (d, c) and (c,)."""
-        mean = self.centred.mean
-        solution = self.factor.solve(with_features - mean[:, None] * with_one)
-        return solution, with_one / self.centred.weight - mean @ solution
+        return self._bordered(self.factor.solve(self._centre(with_features, with_one)), with_one)
+
+    def adjoint_and_change(self, with_features: Array, with_one: Array) -> tuple[Array, Array, Array]:
+        """The adjoint, and the derivative of the coefficients in log alpha (d, c), by one solve."""
+        xp, c = namespace(self.coef), self.coef.shape[1]
+        both = self.factor.solve(xp.concat([self._centre(with_features, with_one), self.coef], axis=1))
+        return *self._bordered(both[:, :c], with_one), -self.centred.weight * self.alpha * both[:, c:]
+
+    def _centre(self, with_features: Array, with_one: Array) -> Array:
+        return with_features - self.centred.mean[:, None] * with_one
+
+    def _bordered(self, solution: Array, with_one: Array) -> tuple[Array, Array]:
+        return solution, with_one / self.centred.weight - self.centred.mean @ solution
 
 
 @dataclass(frozen=True)

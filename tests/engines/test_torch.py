@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 from scipy import linalg, sparse
+from threadpoolctl import threadpool_limits
 
-from bochner import engines
+from bochner import engines, single_kernel
 from bochner.arrays import double, dtype_of, fetch, fetch_numbers, is_foreign, place, total
 from bochner.criteria import FoldedRidge, HeldOutError
 from bochner.descent import Level
@@ -28,6 +29,7 @@ from bochner.solvers.normal_equations import factorise, factorise_fresh
 from bochner.statistics import Moments, MomentSum
 from tests.cases import BUILT_IN, each, feature_tolerance, numerical_gradient, relative_error, rows, small_map
 from tests.solvers.test_normal_equations import INDEFINITE
+from tests.test_blas import threads
 from tests.test_criteria import make_folds, make_map
 from tests.test_single_kernel import folds_of, plan_of, sine
 
@@ -138,6 +140,33 @@ def test_moments(kernel, dtype, form, bring):
             assert fetch(getattr(there, name)).dtype == np.float64
             assert error <= terms * size, name
         np.testing.assert_array_equal(fetch(there.gram), fetch(there.gram).T)
+
+
+def test_features_are_kept_from_one_pass_to_the_next(device, monkeypatch):
+    """Those of parts that are a single block: the gradient takes no cosine, and is the same."""
+    folds = on_device(make_folds(Gaussian(), scheme="kfold", n=70), device)
+    placed = make_map(Gaussian()).place(folds.parts[0].X)
+    kept: dict = {}
+
+    def slope(part, rows, features):
+        return (part + 1) * rows.weights[:, None] * features
+
+    expected = engines.pull_back_folds(placed, folds, slope)
+    for one, other in zip(engines.fold_moments(placed, folds, kept), engines.fold_moments(placed, folds), strict=True):
+        np.testing.assert_array_equal(fetch(one.gram), fetch(other.gram))
+    assert sorted(kept) == list(range(folds.n_parts))
+    monkeypatch.setattr(type(placed), "forward", None)
+    found = engines.pull_back_folds(placed, folds, slope, kept)
+    np.testing.assert_array_equal(found.parameters["scale"], expected.parameters["scale"])
+    assert not kept
+
+
+def test_features_of_several_blocks_are_not_kept(device, monkeypatch):
+    monkeypatch.setattr(passes, "DEVICE_BLOCK_BYTES", 1)
+    folds = on_device(make_folds(Gaussian(), scheme="kfold", n=140), device)
+    kept: dict = {}
+    engines.fold_moments(make_map(Gaussian()), folds, kept)
+    assert not kept
 
 
 @pytest.mark.parametrize("size", [1, 3, 4, 5, 100])
@@ -354,6 +383,31 @@ def test_learned_kernels_are_the_same(levels, bring):
     close(found.held_out.predictions, expected.held_out.predictions, 1e-6)
 
 
+@pytest.mark.parametrize("levels", [(Level(32, 90, 3),), (Level(16, 45, 4), Level(24, 90, 3), Level(32, 90, 2, draws=2))])
+def test_maps_of_one_family_are_drawn_ahead(levels, bring, monkeypatch):
+    """All of them, and they are those that are drawn on the host; BLAS has its threads back after that."""
+    X, targets = sine(n=90)
+    folds = folds_of(X, targets)
+
+    def learned(some):
+        return learn_kernel(some, plan_of(Gaussian(), levels=levels), np.random.default_rng(0))
+
+    expected = learned(folds)
+    monkeypatch.setattr(single_kernel, "build_map", None)
+    monkeypatch.setattr("bochner.features.ahead.DrawnAhead.forget", forget_nothing)
+    with threadpool_limits(2, user_api="blas"):
+        before = threads()
+        found = learned(bring(folds))
+        assert threads() == before
+    np.testing.assert_array_equal(found.feature_map.points, expected.feature_map.points)
+
+
+def forget_nothing(ahead):
+    """In place of :meth:`DrawnAhead.forget`: all maps that were foreseen have been asked for."""
+    assert not ahead._foreseen
+    ahead._thread.shutdown()
+
+
 def test_shared_scales_are_chosen(bring):
     X, targets = sine(n=90)
     ties = SharedScales(np.zeros(3, dtype=int))
@@ -513,8 +567,8 @@ def test_blocks_wait_for_each_other(slow, monkeypatch):
             torch.cuda._sleep(10_000_000)
         sums.append((some.n, some.X.sum(dim=0)))
     found = [(n_rows, total[0].item(), total[-1].item()) for n_rows, total in sums]
-    expected = [(some.n, some.X[:, 0].sum(), some.X[:, -1].sum()) for _, some in devices._blocks(folds, len_of(stream))]
-    assert found == expected
+    blocks = devices._blocks(folds.chunks(), len_of(stream))
+    assert found == [(some.n, some.X[:, 0].sum(), some.X[:, -1].sum()) for _, some in blocks]
 
 
 def len_of(stream):
