@@ -82,16 +82,33 @@ class TablePasses:
         self._tables = tables
         self._cuts = _cut(tables, MOMENT_BLOCK_BYTES, at_least=512)
 
+    @property
+    def n_columns(self) -> int:
+        """d."""
+        return self._tables[0].n_features
+
     def there(self, coef: Array) -> Array:
         """Phi coef for coef (d, k): (n, k)."""
         return np.concatenate([fetch64(dense(table.many(rows))) @ coef for _, table, rows in self._cuts])
 
     def back(self, values: Array) -> Array:
         """Phi' values for values (n, k): (d, k)."""
-        total = np.zeros((self._tables[0].n_features, values.shape[1]))
+        total = np.zeros((self.n_columns, values.shape[1]))
         for block, table, rows in self._cuts:
             total += fetch64(dense(table.many(rows))).T @ values[block]
         return total
+
+    def there_and_back(self, coef: Array, between: Callable[..., Array], *rows: Array) -> Array:
+        """Phi' between(Phi coef, *rows) for coef (d, k), block by block of ``rows``, arrays (n, ...), in one pass."""
+        cuts = _cut(self._tables, PRODUCT_BLOCK_BYTES, at_least=64)
+        sources = {block.start: (table, some) for block, table, some in cuts}
+
+        def of_block(block: slice) -> Array:
+            table, some = sources[block.start]
+            features = table.some(some)
+            return features.T @ between(features @ coef, *(each[block] for each in rows))
+
+        return sum_in_order(map_blocks(of_block, [block for block, _, _ in cuts]))
 
     def columns(self, used: Array) -> TablePasses:
         """The same for some of the features, a mask (d,)."""
