@@ -2,7 +2,8 @@
 
 Whatever the loss, the second moments of the features of every part are summed once, and those of a problem are differences.
 With the squared loss they are all there is to know; any other loss goes over the rows, part by part: over features that are
-kept, where they fit the memory, and else over features that every pass makes anew, of the kernels that are in alone.
+kept, where they fit the memory, and else over features that every pass makes anew, of the kernels that are in alone. Of rows
+that are not in memory, their scores and targets are.
 """
 
 from __future__ import annotations
@@ -16,18 +17,24 @@ import numpy as np
 
 from bochner.arrays import Array, dense
 from bochner.engines import fold_moments, forward
+from bochner.engines.fold_products import FoldPasses, RowNumbers
 from bochner.engines.products import TableFeatures, TablePasses
 from bochner.features import StackedMap
 from bochner.folds import FoldedRows, Folds, Rows
 from bochner.losses import Loss
-from bochner.solvers.group_path import ElasticGroups, GroupLassoPath, Repeatable, walk_path, with_intercept
+from bochner.solvers.group_path import MOST_PENALTIES, ElasticGroups, GroupLassoPath, Repeatable, walk_path, with_intercept
 from bochner.solvers.groups import Groups
 from bochner.solvers.least_squares import LeastSquares
 from bochner.solvers.normal_equations import CentredMoments
-from bochner.solvers.row_loss import RowLoss
+from bochner.solvers.row_loss import Passes, RowLoss
 from bochner.solvers.spectra import Spectra
 from bochner.span import Span, StackedSpan, few_rows
 from bochner.statistics import Moments
+
+ROW_ARRAYS = 16
+"""Numbers for each row, output and penalty that a path of a loss of rows holds at a time."""
+FIXED_ARRAYS = 2, 6
+"""Numbers for each row and output, and for each row, that it holds beside them."""
 
 
 @dataclass(frozen=True)
@@ -130,12 +137,17 @@ class FoldProblems:
 
     def error(self, part: int, coef: Array, intercept: Array) -> float:
         """The mean loss of one part of the rows, and of all targets."""
+        return float(self.errors(part, coef[None], intercept[None])[0])
+
+    def errors(self, part: int, coef: Array, intercept: Array) -> Array:
+        """Those of L models, with coefficients (L, D', c) and intercepts (L, c): (L,)."""
+        models = list(zip(coef, intercept, strict=True))
         if self.rows is None:
             some = self.moments.parts[part]
-            return float(some.squared_error(coef, intercept).mean()) / some.weight
-        rows = self.folds.parts[part]
-        squares = (self.split(self.rows)[part] @ coef + intercept - rows.targets) ** 2
-        return float(rows.weights @ squares.mean(axis=1)) / float(rows.weights.sum())
+            return np.array([some.squared_error(*model).mean() for model in models]) / some.weight
+        rows, features = self.folds.parts[part], self.split(self.rows)[part]
+        squares = np.stack([np.mean((features @ one + level - rows.targets) ** 2, axis=1) for one, level in models])
+        return np.asarray(squares @ rows.weights) / rows.weights.sum()
 
     def target_mean(self, without: int | None) -> Array:
         """The mean of the targets of all rows to fit, or of all but a part: (c,)."""
@@ -183,11 +195,22 @@ class FoldProblems:
 
 
 class RowProblems(FoldProblems):
-    """Those of any other loss; features are kept if all of them take at most ``spare`` bytes."""
+    """Those of any other loss, in ``spare`` bytes.
 
-    def __init__(self, folds: Folds, feature_map: StackedMap, loss: Loss, *, together: bool, spare: float) -> None:
+    Features of rows in memory are kept if all of them take no more; of other rows, a path has as many penalties side by
+    side as there is room for :func:`row_bytes` of.
+    """
+
+    def __init__(self, folds: FoldedRows, feature_map: StackedMap, loss: Loss, *, together: bool, spare: float) -> None:
         super().__init__(folds, feature_map, together=together)
         self.loss = loss
+        self._numbers: RowNumbers | None = None
+        self._most_penalties = MOST_PENALTIES
+        if not isinstance(folds, Folds):
+            self._numbers = RowNumbers.of(folds)
+            fixed, one = (row_bytes(folds.n, folds.n_targets, n) for n in (0, 1))
+            self._most_penalties = int(np.clip((spare - fixed) / (one - fixed), 1, MOST_PENALTIES))
+            return
         kept: Sequence[Array | None] = [None] * len(folds.parts)
         if self.rows is not None:
             kept = self.split(self.rows)
@@ -197,19 +220,34 @@ class RowProblems(FoldProblems):
         self.tables = [TableFeatures(feature_map, part.X, some) for part, some in pairs]
 
     def problem(self, without: int | None) -> RowLoss:
-        some = [k for k in self.fitted if k != without]
-        rows = [self.folds.parts[k] for k in some]
-        targets, weights = (np.concatenate([getattr(part, name) for part in rows]) for name in ("targets", "weights"))
-        passes = TablePasses([self.tables[k] for k in some])
+        passes, targets, weights = self._of_parts(tuple(k for k in self.fitted if k != without))
         return RowLoss.of(passes, self.loss, targets, weights, self.centred(without), together=self.together)
 
     def walk(self, without: int | None, penalties: ElasticGroups, alphas: Array, **options: Any) -> Iterator[GroupLassoPath]:
-        return self._path(without, penalties, alphas, **options)
+        return self._path(without, penalties, alphas, most_penalties=self._most_penalties, **options)
 
-    def error(self, part: int, coef: Array, intercept: Array) -> float:
-        rows = self.folds.parts[part]
-        losses = self.loss.values(TablePasses([self.tables[part]]).there(coef) + intercept, rows.targets)
-        return float(rows.weights @ losses) / float(rows.weights.sum())
+    def errors(self, part: int, coef: Array, intercept: Array) -> Array:
+        passes, targets, weights = self._of_parts((part,))
+        flat = coef.transpose(1, 0, 2).reshape(coef.shape[1], -1)
+        scores = passes.there(flat).reshape(len(targets), *intercept.shape) + intercept
+        losses = np.stack([self.loss.values(scores[:, i], targets) for i in range(len(coef))])
+        return np.asarray(losses @ weights) / weights.sum()
+
+    def _of_parts(self, some: tuple[int, ...]) -> tuple[Passes, Array, Array]:
+        """Passes over some parts of the rows, with their targets (n, c) and weights (n,)."""
+        if self._numbers is not None:
+            among = self._numbers.among(some)
+            passes = FoldPasses(self._numbers, self.feature_map, some)
+            return passes, self._numbers.targets[among], self._numbers.weights[among]
+        rows = [self.folds.parts[k] for k in some]
+        targets, weights = (np.concatenate([getattr(part, name) for part in rows]) for name in ("targets", "weights"))
+        return TablePasses([self.tables[k] for k in some]), targets, weights
+
+
+def row_bytes(n_rows: int, n_outputs: int, n_penalties: int = 1) -> float:
+    """What paths of other losses hold of rows that are not in memory, with so many penalties side by side."""
+    for_outputs, for_all = FIXED_ARRAYS
+    return 8.0 * n_rows * ((ROW_ARRAYS * n_penalties + for_outputs) * n_outputs + for_all)
 
 
 class Ridges:

@@ -307,7 +307,7 @@ def _bent(loss: Loss, change: Array, scores: Array, targets: Array, share: Array
     return (share * loss.curve(*flat).reshape(scores.shape)).reshape(change.shape)
 
 
-def _pulls(loss: Loss, nothing: Array, scores: Array, targets: Array, share: Array) -> Array:
+def _pulls(loss: Loss, _: Array, scores: Array, targets: Array, share: Array) -> Array:
     """The same times a change of each output by one: of all of them together (n, B c), or of one by one (n, B c c)."""
     one_by_one = np.eye(scores.shape[2]) if loss.shift_free else np.ones((1, scores.shape[2]))
     flat = len(scores), scores.shape[1] * scores.shape[2]
