@@ -17,8 +17,8 @@ import numpy as np
 
 from bochner.arrays import Array, dense
 from bochner.engines import fold_moments, forward
-from bochner.engines.fold_products import FoldPasses, RowNumbers
-from bochner.engines.products import TableFeatures, TablePasses
+from bochner.engines.fold_products import FoldRows, RowNumbers
+from bochner.engines.products import TableFeatures, TableRows
 from bochner.features import StackedMap
 from bochner.folds import FoldedRows, Folds, Rows
 from bochner.losses import Loss
@@ -26,7 +26,7 @@ from bochner.solvers.group_path import MOST_PENALTIES, ElasticGroups, GroupLasso
 from bochner.solvers.groups import Groups
 from bochner.solvers.least_squares import LeastSquares
 from bochner.solvers.normal_equations import CentredMoments
-from bochner.solvers.row_loss import Passes, RowLoss
+from bochner.solvers.row_loss import RowLoss
 from bochner.solvers.spectra import Spectra
 from bochner.span import Span, StackedSpan, few_rows
 from bochner.statistics import Moments
@@ -204,44 +204,38 @@ class RowProblems(FoldProblems):
     def __init__(self, folds: FoldedRows, feature_map: StackedMap, loss: Loss, *, together: bool, spare: float) -> None:
         super().__init__(folds, feature_map, together=together)
         self.loss = loss
-        self._numbers: RowNumbers | None = None
         self._most_penalties = MOST_PENALTIES
-        if not isinstance(folds, Folds):
-            self._numbers = RowNumbers.of(folds)
+        if isinstance(folds, Folds):
+            self._by_parts: TableRows | FoldRows = TableRows(folds.parts, self._tables(folds, spare))
+        else:
+            self._by_parts = FoldRows(RowNumbers.of(folds), feature_map)
             fixed, one = (row_bytes(folds.n, folds.n_targets, n) for n in (0, 1))
             self._most_penalties = int(np.clip((spare - fixed) / (one - fixed), 1, MOST_PENALTIES))
-            return
+
+    def _tables(self, folds: Folds, spare: float) -> list[TableFeatures]:
+        """The features of each part, kept if all of them take no more than ``spare`` bytes."""
         kept: Sequence[Array | None] = [None] * len(folds.parts)
         if self.rows is not None:
             kept = self.split(self.rows)
-        elif 8.0 * folds.n * feature_map.n_features <= spare:
-            kept = [_features(feature_map, part.X) for part in folds.parts]
+        elif 8.0 * folds.n * self.feature_map.n_features <= spare:
+            kept = [_features(self.feature_map, part.X) for part in folds.parts]
         pairs = zip(folds.parts, kept, strict=True)
-        self.tables = [TableFeatures(feature_map, part.X, some) for part, some in pairs]
+        return [TableFeatures(self.feature_map, part.X, some) for part, some in pairs]
 
     def problem(self, without: int | None) -> RowLoss:
-        passes, targets, weights = self._of_parts(tuple(k for k in self.fitted if k != without))
-        return RowLoss.of(passes, self.loss, targets, weights, self.centred(without), together=self.together)
+        rows, some = self._by_parts, [k for k in self.fitted if k != without]
+        numbers = rows.targets(some), rows.weights(some), self.centred(without)
+        return RowLoss.of(rows.passes(some), self.loss, *numbers, together=self.together)
 
     def walk(self, without: int | None, penalties: ElasticGroups, alphas: Array, **options: Any) -> Iterator[GroupLassoPath]:
         return self._path(without, penalties, alphas, most_penalties=self._most_penalties, **options)
 
     def errors(self, part: int, coef: Array, intercept: Array) -> Array:
-        passes, targets, weights = self._of_parts((part,))
-        flat = coef.transpose(1, 0, 2).reshape(coef.shape[1], -1)
-        scores = passes.there(flat).reshape(len(targets), *intercept.shape) + intercept
+        targets, weights = self._by_parts.targets([part]), self._by_parts.weights([part])
+        scores = self._by_parts.passes([part]).there(coef.transpose(1, 0, 2).reshape(coef.shape[1], -1))
+        scores = scores.reshape(len(targets), *intercept.shape) + intercept
         losses = np.stack([self.loss.values(scores[:, i], targets) for i in range(len(coef))])
         return np.asarray(losses @ weights) / weights.sum()
-
-    def _of_parts(self, some: tuple[int, ...]) -> tuple[Passes, Array, Array]:
-        """Passes over some parts of the rows, with their targets (n, c) and weights (n,)."""
-        if self._numbers is not None:
-            among = self._numbers.among(some)
-            passes = FoldPasses(self._numbers, self.feature_map, some)
-            return passes, self._numbers.targets[among], self._numbers.weights[among]
-        rows = [self.folds.parts[k] for k in some]
-        targets, weights = (np.concatenate([getattr(part, name) for part in rows]) for name in ("targets", "weights"))
-        return TablePasses([self.tables[k] for k in some]), targets, weights
 
 
 def row_bytes(n_rows: int, n_outputs: int, n_penalties: int = 1) -> float:

@@ -144,7 +144,9 @@ def test_no_room_for_scores(learner, loss, c, monkeypatch):
         yield X, y
 
     monkeypatch.setattr(multiple_machine, "SCORE_SHARE", 1e-12)
-    with pytest.raises(ValueError, match=rf"loss='{loss}' keeps scores of all 700 rows .* Raise max_memory, give fewer rows"):
+    with pytest.raises(
+        ValueError, match=rf"loss='{loss}' keeps scores of all 700 rows .* Raise max_memory, give fewer rows"
+    ):
         quick(learner, loss).fit(from_blocks(make, n_rows=N))
     assert len(read) <= 1  # to see columns, and not for a pass
 
