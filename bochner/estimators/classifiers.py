@@ -48,7 +48,8 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
     ----------
     loss : {"squared", "logistic", "multinomial"}, default="squared"
         The loss to fit and to validate by. "logistic" takes each class against the rest, "multinomial" is the softmax over
-        all classes; both need an iterative solver and take several times as long as "squared".
+        all classes; both need an iterative solver and take several times as long as "squared". Rows in blocks are read
+        into memory where there is room, and else gone over many times; their scores must fit in memory.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes; "balanced" makes them weigh the same.
     kernel, n_features, ... : see KernelRegressor

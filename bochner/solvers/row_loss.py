@@ -246,7 +246,9 @@ class RowLoss:
         return shift
 
     def _there(self, coef: Array) -> Array:
-        """Scores (n, B, c) of coefficients (D, B, c), without intercept."""
+        """Scores (n, B, c) of coefficients (D, B, c), without intercept; where all of these are zero, they take no pass."""
+        if not coef.any():
+            return np.zeros((len(self.share), *coef.shape[1:]))
         return self.passes.there(coef.reshape(len(coef), -1)).reshape(-1, *coef.shape[1:])
 
     def _value(self, scores: Array) -> Array:
