@@ -1,10 +1,8 @@
 """Losses other than the squared one on rows in blocks: the same as in memory, and an error where there is no room."""
 
-import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
-from distributed import Client, LocalCluster
 from sklearn.linear_model import LogisticRegression
 
 from bochner import KernelClassifier, MultipleKernelClassifier, MultipleKernelRegressor, open_rows, weight_search
@@ -68,12 +66,20 @@ def folds_seen(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def client():
+def cluster():
+    distributed = pytest.importorskip("distributed")
+    options = {"processes": False, "dashboard_address": ":0", "scheduler_port": 0}
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
-        Client(cluster) as client,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, **options) as started,
+        distributed.Client(started, set_as_default=False) as client,
     ):
         yield client
+
+
+@pytest.fixture
+def client(cluster):
+    with cluster.as_current():
+        yield cluster
 
 
 def table(c, seed=0):
@@ -119,6 +125,7 @@ def written(X, y, folder):
 
 
 def on_machines(X, y, weights):
+    da = pytest.importorskip("dask.array")
     return [da.from_array(each, chunks=(130, *each.shape[1:])) for each in (X, y, weights)]
 
 
