@@ -2,7 +2,8 @@
 
 Whatever the loss, the second moments of the features of every part are summed once, and those of a problem are differences.
 With the squared loss they are all there is to know; any other loss goes over the rows, part by part: over features that are
-kept, where they fit the memory, and else over features that every pass makes anew, of the kernels that are in alone.
+kept, where they fit the memory, and else over features that every pass makes anew, of the kernels that are in alone. Of rows
+that are not in memory, their scores and targets are.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import numpy as np
 
 from bochner.arrays import Array, dense
 from bochner.engines import fold_moments, forward
-from bochner.engines.products import TableFeatures, TablePasses
+from bochner.engines.fold_products import FoldRows, RowNumbers
+from bochner.engines.products import TableFeatures, TableRows
 from bochner.features import StackedMap
 from bochner.folds import FoldedRows, Folds, Rows
 from bochner.losses import Loss
-from bochner.solvers.group_path import ElasticGroups, GroupLassoPath, Repeatable, walk_path, with_intercept
+from bochner.solvers.group_path import MOST_PENALTIES, ElasticGroups, GroupLassoPath, Repeatable, walk_path, with_intercept
 from bochner.solvers.groups import Groups
 from bochner.solvers.least_squares import LeastSquares
 from bochner.solvers.normal_equations import CentredMoments
@@ -28,6 +30,11 @@ from bochner.solvers.row_loss import RowLoss
 from bochner.solvers.spectra import Spectra
 from bochner.span import Span, StackedSpan, few_rows
 from bochner.statistics import Moments
+
+ROW_ARRAYS = 16
+"""Numbers for each row, output and penalty that a path of a loss of rows holds at a time."""
+FIXED_ARRAYS = 2, 6
+"""Numbers for each row and output, and for each row, that it holds beside them."""
 
 
 @dataclass(frozen=True)
@@ -130,12 +137,17 @@ class FoldProblems:
 
     def error(self, part: int, coef: Array, intercept: Array) -> float:
         """The mean loss of one part of the rows, and of all targets."""
+        return float(self.errors(part, coef[None], intercept[None])[0])
+
+    def errors(self, part: int, coef: Array, intercept: Array) -> Array:
+        """Those of L models, with coefficients (L, D', c) and intercepts (L, c): (L,)."""
+        models = list(zip(coef, intercept, strict=True))
         if self.rows is None:
             some = self.moments.parts[part]
-            return float(some.squared_error(coef, intercept).mean()) / some.weight
-        rows = self.folds.parts[part]
-        squares = (self.split(self.rows)[part] @ coef + intercept - rows.targets) ** 2
-        return float(rows.weights @ squares.mean(axis=1)) / float(rows.weights.sum())
+            return np.array([some.squared_error(*model).mean() for model in models]) / some.weight
+        rows, features = self.folds.parts[part], self.split(self.rows)[part]
+        squares = np.stack([np.mean((features @ one + level - rows.targets) ** 2, axis=1) for one, level in models])
+        return np.asarray(squares @ rows.weights) / rows.weights.sum()
 
     def target_mean(self, without: int | None) -> Array:
         """The mean of the targets of all rows to fit, or of all but a part: (c,)."""
@@ -183,33 +195,53 @@ class FoldProblems:
 
 
 class RowProblems(FoldProblems):
-    """Those of any other loss; features are kept if all of them take at most ``spare`` bytes."""
+    """Those of any other loss, in ``spare`` bytes.
 
-    def __init__(self, folds: Folds, feature_map: StackedMap, loss: Loss, *, together: bool, spare: float) -> None:
+    Features of rows in memory are kept if all of them take no more; of other rows, a path has as many penalties side by
+    side as there is room for :func:`row_bytes` of.
+    """
+
+    def __init__(self, folds: FoldedRows, feature_map: StackedMap, loss: Loss, *, together: bool, spare: float) -> None:
         super().__init__(folds, feature_map, together=together)
         self.loss = loss
+        self._most_penalties = MOST_PENALTIES
+        if isinstance(folds, Folds):
+            self._by_parts: TableRows | FoldRows = TableRows(folds.parts, self._tables(folds, spare))
+        else:
+            self._by_parts = FoldRows(RowNumbers.of(folds), feature_map)
+            fixed, one = (row_bytes(folds.n, folds.n_targets, n) for n in (0, 1))
+            self._most_penalties = int(np.clip((spare - fixed) / (one - fixed), 1, MOST_PENALTIES))
+
+    def _tables(self, folds: Folds, spare: float) -> list[TableFeatures]:
+        """The features of each part, kept if all of them take no more than ``spare`` bytes."""
         kept: Sequence[Array | None] = [None] * len(folds.parts)
         if self.rows is not None:
             kept = self.split(self.rows)
-        elif 8.0 * folds.n * feature_map.n_features <= spare:
-            kept = [_features(feature_map, part.X) for part in folds.parts]
+        elif 8.0 * folds.n * self.feature_map.n_features <= spare:
+            kept = [_features(self.feature_map, part.X) for part in folds.parts]
         pairs = zip(folds.parts, kept, strict=True)
-        self.tables = [TableFeatures(feature_map, part.X, some) for part, some in pairs]
+        return [TableFeatures(self.feature_map, part.X, some) for part, some in pairs]
 
     def problem(self, without: int | None) -> RowLoss:
-        some = [k for k in self.fitted if k != without]
-        rows = [self.folds.parts[k] for k in some]
-        targets, weights = (np.concatenate([getattr(part, name) for part in rows]) for name in ("targets", "weights"))
-        passes = TablePasses([self.tables[k] for k in some])
-        return RowLoss.of(passes, self.loss, targets, weights, self.centred(without), together=self.together)
+        rows, some = self._by_parts, [k for k in self.fitted if k != without]
+        numbers = rows.targets(some), rows.weights(some), self.centred(without)
+        return RowLoss.of(rows.passes(some), self.loss, *numbers, together=self.together)
 
     def walk(self, without: int | None, penalties: ElasticGroups, alphas: Array, **options: Any) -> Iterator[GroupLassoPath]:
-        return self._path(without, penalties, alphas, **options)
+        return self._path(without, penalties, alphas, most_penalties=self._most_penalties, **options)
 
-    def error(self, part: int, coef: Array, intercept: Array) -> float:
-        rows = self.folds.parts[part]
-        losses = self.loss.values(TablePasses([self.tables[part]]).there(coef) + intercept, rows.targets)
-        return float(rows.weights @ losses) / float(rows.weights.sum())
+    def errors(self, part: int, coef: Array, intercept: Array) -> Array:
+        targets, weights = self._by_parts.targets([part]), self._by_parts.weights([part])
+        scores = self._by_parts.passes([part]).there(coef.transpose(1, 0, 2).reshape(coef.shape[1], -1))
+        scores = scores.reshape(len(targets), *intercept.shape) + intercept
+        losses = np.stack([self.loss.values(scores[:, i], targets) for i in range(len(coef))])
+        return np.asarray(losses @ weights) / weights.sum()
+
+
+def row_bytes(n_rows: int, n_outputs: int, n_penalties: int = 1) -> float:
+    """What paths of other losses hold of rows that are not in memory, with so many penalties side by side."""
+    for_outputs, for_all = FIXED_ARRAYS
+    return 8.0 * n_rows * ((ROW_ARRAYS * n_penalties + for_outputs) * n_outputs + for_all)
 
 
 class Ridges:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -126,8 +126,15 @@ class FoldedRows(Protocol):
 class RemoteFolds(Protocol):
     """Folded rows on other machines, to which a function of them is brought: they offer this beside ``chunks``."""
 
-    def map_reduce(self, function: Callable[[Iterable[tuple[int, Rows]]], T], add: Callable[[T, T], T]) -> T:
-        """The sum of ``function(chunks)`` over the rows of every machine, in an order that is always the same."""
+    @property
+    def n_pieces(self) -> int:
+        """In how many pieces the rows are; the chunks of each are in the same order in every pass."""
+
+    def map_reduce(self, function: Callable[..., T], add: Callable[[T, T], T], *, beside: Sequence[Any] | None = None) -> T:
+        """The sum of ``function(chunks)`` over the pieces, in an order that is always the same.
+
+        ``beside`` has something for each piece, which the function gets after its chunks.
+        """
 
 
 @runtime_checkable

@@ -9,26 +9,27 @@ implicit differentiation. With R the slopes of the loss in the scores, H the Hes
             = -(1/W_k) w [R P' + curve(Phi P + p) B']            on the rows of the others
     dJ/dlog alpha = -2 alpha <B, P>
 
-where curve multiplies by the second derivatives of each row's loss. Only a block of rows of dJ/dPhi exists at a time.
+where curve multiplies by the second derivatives of each row's loss. Only a block of rows of dJ/dPhi exists at a time. Of
+rows that are not in memory, targets and scores are.
 """
 
 from __future__ import annotations
 
-import functools
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 
 import numpy as np
 
 from bochner.arrays import Array, fetch64
 from bochner.criteria import Fit
-from bochner.engines import forward, predict, pull_back
-from bochner.engines.products import Products, TableFeatures
+from bochner.engines import forward, predict, pull_back_folds
+from bochner.engines.fold_products import FoldRows, RowNumbers
+from bochner.engines.products import TableFeatures, TableRows
 from bochner.features import FeatureGradient, FeatureMap
-from bochner.folds import Folds, HeldOut, Rows
+from bochner.folds import FoldedRows, Folds, HeldOut, Rows
 from bochner.losses import Loss
-from bochner.solvers.newton import TOLERANCE, PenalisedLoss
+from bochner.solvers.newton import TOLERANCE, PenalisedLoss, weighted_slopes
 from bochner.solvers.penalty_search import PENALTIES, PenaltySearch
 from bochner.span import Span, few_rows
 
@@ -41,6 +42,11 @@ DESCENT_STEP = 2.5
 """Step of the logarithm of the penalty in a search over the whole range."""
 CLEARLY_WORSE = 1.05
 """That search goes from large penalties to small ones, and ends where the loss is this many times the lowest one seen."""
+ROW_ARRAYS, EACH_PART = 10, 2
+"""Numbers for each row and class that are in memory at a time, and those of them for each part that is predicted."""
+
+RowsByPart = TableRows | FoldRows
+"""Rows in memory, or not."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +70,7 @@ class HeldOutLoss:
     how long it takes, and its result by no more than the solver's tolerance.
     """
 
-    def __init__(self, folds: Folds, loss: Loss, *, penalty: float | None = None) -> None:
+    def __init__(self, folds: FoldedRows, loss: Loss, *, penalty: float | None = None) -> None:
         self.folds = folds
         self.loss = loss
         self.penalty = penalty
@@ -79,75 +85,80 @@ class HeldOutLoss:
         bounds: tuple[float, float] = PENALTIES,
     ) -> LossEvaluation:
         """The criterion of a map, its penalty chosen: near ``log_alpha``, or anywhere in ``bounds``."""
-        tables, basis = self._tables(feature_map)
+        rows, basis = self._by_part(feature_map)
         width = feature_map.n_features + 1
         earlier = {
             k: {t: _reduce(coef, basis) for t, coef in known.items() if len(coef) == width}
             for k, known in self._known.items()
         }
-        search = FoldedLoss(self.folds, self.loss, tables, earlier)
+        search = FoldedLoss(self.folds, self.loss, rows, earlier)
         log_alpha = search.best(log_alpha, bounds=bounds).log_alpha if self.penalty is None else float(np.log(self.penalty))
         best = search.exactly(log_alpha)
         self._known = {k: {t: _expand(coef, basis) for t, coef in known.items()} for k, known in search.known.items()}
         models = {k: LossModel(_expand(m.coef, basis), _expand(m.adjoint, basis)) for k, m in best.models.items()}
-        slope = self._gradient(feature_map, models) if gradient else None
+        slope = self._gradient(feature_map, rows, models) if gradient else None
         predictors = {k: (model.coef[:-1], model.coef[-1]) for k, model in models.items()}
         return LossEvaluation(best.value, best.log_alpha, slope, predictors, best.converged)
 
     def fit(self, feature_map: FeatureMap, evaluation: LossEvaluation) -> Fit:
         """The model of the rows to fit, with the penalty of an evaluation, whose models count for ``converged``."""
-        tables, basis = self._tables(feature_map)
-        fitted = range(len(tables)) if self.folds.fitted is None else self.folds.fitted
-        problem = _problem([self.folds.parts[k] for k in fitted], [tables[k] for k in fitted], self.loss)
+        rows, basis = self._by_part(feature_map)
+        fitted = tuple(range(self.folds.n_parts)) if self.folds.fitted is None else self.folds.fitted
+        problem = _problem(rows, fitted, self.loss)
         start = np.mean([np.vstack(model) for model in evaluation.models.values()], axis=0)
         result, _ = problem.solve(float(np.exp(evaluation.log_alpha)), _reduce(start, basis))
         coef = _expand(result.coef, basis)
         return Fit(coef[:-1], coef[-1], result.converged and evaluation.converged)
 
     def held_out(self, feature_map: FeatureMap, evaluation: LossEvaluation) -> HeldOut:
-        """Every validated row with its scores by the model that has not seen it."""
-        parts = [self.folds.parts[k] for k in self.folds.validated]
-        scores = [predict(feature_map, self.folds.parts[k].X, *evaluation.models[k]) for k in self.folds.validated]
-        return HeldOut(Rows.stack(parts), np.concatenate(scores))
+        """Every validated row that is in memory with its scores by the model that has not seen it."""
+        parts = {k: self.folds.in_memory.parts[k] for k in self.folds.validated}
+        scores = [predict(feature_map, part.X, *evaluation.models[k]) for k, part in parts.items()]
+        return HeldOut(Rows.stack(list(parts.values())), np.concatenate(scores))
 
-    def _tables(self, feature_map: FeatureMap) -> tuple[list[TableFeatures], Span | None]:
-        """The features of every part; where rows are few, their coordinates in their span, and that span."""
+    @cached_property
+    def _numbers(self) -> RowNumbers:
+        """What is in memory of rows that are not."""
+        return RowNumbers.of(self.folds)
+
+    def _by_part(self, feature_map: FeatureMap) -> tuple[RowsByPart, Span | None]:
+        """The rows with their features; where rows are few, with their coordinates in their span, and that span."""
+        if not isinstance(self.folds, Folds):
+            return FoldRows(self._numbers, feature_map), None
         parts = self.folds.parts
         if 8 * self.folds.n * feature_map.n_features > KEPT_BYTES:
-            return [TableFeatures(feature_map, part.X) for part in parts], None
+            return TableRows(parts, [TableFeatures(feature_map, part.X) for part in parts]), None
         kept = [forward(feature_map, part.X) for part in parts]
         basis = None
         if few_rows(self.folds.n, feature_map.n_features):
             basis = Span.of(np.concatenate([fetch64(features) for features in kept]))
             kept = np.split(np.ascontiguousarray(basis.coordinates), np.cumsum([part.n for part in parts])[:-1])
-        return [TableFeatures(feature_map, part.X, features) for part, features in zip(parts, kept, strict=True)], basis
+        tables = [TableFeatures(feature_map, part.X, features) for part, features in zip(parts, kept, strict=True)]
+        return TableRows(parts, tables), basis
 
-    def _gradient(self, feature_map: FeatureMap, models: dict[int, LossModel]) -> FeatureGradient:
+    def _gradient(self, feature_map: FeatureMap, rows: RowsByPart, models: dict[int, LossModel]) -> FeatureGradient:
         loss = self.loss
-        held_weight = sum(float(self.folds.parts[k].weights.sum()) for k in models)
-        weight = sum(float(part.weights.sum()) for part in self.folds.parts)
-        parts = []
-        for index, part in enumerate(self.folds.parts):
+        each = [float(rows.weights([k]).sum()) for k in range(self.folds.n_parts)]
+        held_weight, weight = sum(each[k] for k in models), sum(each)
 
-            def slope(block: slice, features: Array, part: Rows = part, index: int = index) -> Array:
-                left, right = [], []
-                targets, weights = part.targets[block], part.weights[block, None]
-                for k, model in models.items():
-                    scores = features @ model.coef[:-1] + model.coef[-1]
-                    slopes = weights * loss.slopes(scores, targets)
-                    if k == index:
-                        left.append(slopes / held_weight)
-                        right.append(model.coef[:-1])
-                    else:
-                        change = features @ model.adjoint[:-1] + model.adjoint[-1]
-                        curves = weights * loss.curve(scores, targets, change)
-                        rest = weight - float(self.folds.parts[k].weights.sum())
-                        left += [-slopes / rest, -curves / rest]
-                        right += [model.adjoint[:-1], model.coef[:-1]]
-                return np.concatenate(left, axis=1) @ np.concatenate(right, axis=1).T
+        def slope(part: int, some: Rows, features: Array) -> Array:
+            left, right = [], []
+            weights = some.weights[:, None]
+            for k, model in models.items():
+                scores = features @ model.coef[:-1] + model.coef[-1]
+                slopes = weights * loss.slopes(scores, some.targets)
+                if k == part:
+                    left.append(slopes / held_weight)
+                    right.append(model.coef[:-1])
+                else:
+                    change = features @ model.adjoint[:-1] + model.adjoint[-1]
+                    curves = weights * loss.curve(scores, some.targets, change)
+                    rest = weight - each[k]
+                    left += [-slopes / rest, -curves / rest]
+                    right += [model.adjoint[:-1], model.coef[:-1]]
+            return np.concatenate(left, axis=1) @ np.concatenate(right, axis=1).T
 
-            parts.append(pull_back(feature_map, part.X, slope))
-        return functools.reduce(operator.add, parts)
+        return pull_back_folds(feature_map, self.folds, slope)
 
 
 Known = dict[float, Array]
@@ -182,15 +193,12 @@ class FoldedLoss(PenaltySearch):
     ``earlier`` holds, for each validated part, coefficients of a kernel close by; ``known`` those found here.
     """
 
-    def __init__(self, folds: Folds, loss: Loss, tables: list[TableFeatures], earlier: dict[int, Known]) -> None:
-        self.loss = loss
-        self.shape = tables[0].n_features + 1, folds.parts[0].targets.shape[1]
-        self.held = {k: (Products([tables[k]]), folds.parts[k]) for k in folds.validated}
-        self.problems = {}
-        for k in folds.validated:
-            others = [j for j in range(len(tables)) if j != k]
-            self.problems[k] = _problem([folds.parts[j] for j in others], [tables[j] for j in others], loss)
-        self.normaliser = float(sum(part.weights.sum() for _, part in self.held.values()))
+    def __init__(self, folds: FoldedRows, loss: Loss, rows: RowsByPart, earlier: dict[int, Known]) -> None:
+        self.loss, self.rows = loss, rows
+        self.shape = rows.n_features + 1, folds.n_targets
+        others = {k: [j for j in range(folds.n_parts) if j != k] for k in folds.validated}
+        self.problems = {k: _problem(rows, some, loss) for k, some in others.items()}
+        self.normaliser = float(rows.weights(folds.validated).sum())
         self.earlier = earlier
         self.known: dict[int, Known] = {k: {} for k in folds.validated}
 
@@ -235,16 +243,10 @@ class FoldedLoss(PenaltySearch):
 
     def _held_out(self, k: int, coef: Array) -> tuple[float, Array]:
         """Part k's share of the held-out loss, and its gradient in the coefficients: (d + 1, c)."""
-        products, part = self.held[k]
-        weights = part.weights / self.normaliser
-        values = np.empty(part.n)
-
-        def between(block: slice, scores: Array) -> Array:
-            values[block] = self.loss.values(scores, part.targets[block])
-            return weights[block, None] * self.loss.slopes(scores, part.targets[block])
-
-        gradient = products.there_and_back(coef, between)
-        return float(weights @ values), gradient
+        targets, share = self.rows.targets([k]), self.rows.weights([k]) / self.normaliser
+        products = self.rows.products([k])
+        gradient, scores = products.there_and_back(coef, partial(weighted_slopes, self.loss), targets, share[:, None])
+        return float(share @ self.loss.values(scores, targets)), gradient
 
     def _start(self, k: int, log_alpha: float) -> Array:
         """Coefficients found at the closest penalty: for these features, or else for earlier ones, or else zeros."""
@@ -252,11 +254,14 @@ class FoldedLoss(PenaltySearch):
         return known[min(known, key=lambda other: abs(other - log_alpha))] if known else np.zeros(self.shape)
 
 
-def _problem(parts: Sequence[Rows], tables: list[TableFeatures], loss: Loss) -> PenalisedLoss:
+def row_bytes(n_rows: int, n_outputs: int, n_validated: int) -> float:
+    """What is in memory of rows that are not."""
+    return 8.0 * n_rows * (n_outputs * (ROW_ARRAYS + EACH_PART * n_validated) + EACH_PART * n_validated)
+
+
+def _problem(rows: RowsByPart, some: Sequence[int], loss: Loss) -> PenalisedLoss:
     """The model of some parts of the rows."""
-    targets = np.concatenate([part.targets for part in parts])
-    weights = np.concatenate([part.weights for part in parts])
-    return PenalisedLoss(Products(tables), loss, targets, weights)
+    return PenalisedLoss(rows.products(some), loss, rows.targets(some), rows.weights(some))
 
 
 def _reduce(coef: Array, basis: Span | None) -> Array:

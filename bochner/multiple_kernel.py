@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +27,8 @@ from bochner.weight_search import Search, Trial, WeightChoices, choose
 
 MATRICES = 6
 """Matrices of all pairs of features that are there at a time, beside four for each part of the rows."""
+SCORE_SHARE = 0.5
+"""The part of the memory beside matrices that scores of rows in blocks may take; blocks and a sample have the rest."""
 
 
 @dataclass(frozen=True)
@@ -78,15 +80,17 @@ def learn_weights(
 ) -> LearnedWeights:
     """Choose among the kernels of ``feature_map`` by group lasso; ``loss`` None: the squared one.
 
-    The squared loss takes rows that are not in memory too. Others need them there: features of all rows are kept where they
-    fit into what :func:`matrix_bytes` leaves of ``max_memory``. The callback hears of every path of penalties.
+    Losses other than the squared one keep features of all rows where rows are in memory and features fit into what
+    :func:`matrix_bytes` leaves of ``max_memory``; of rows that are not in memory they keep scores, in half of that. The
+    callback hears of every path of penalties.
     """
     problems: FoldProblems
     if loss is None:
         problems = FoldProblems(folds, feature_map, together=choices.shared)
     else:
         spare = max_memory - matrix_bytes(sum(column_counts(feature_map, folds)), folds.n_parts)
-        problems = RowProblems(cast(Folds, folds), feature_map, loss, together=choices.shared, spare=spare)
+        spare *= 1.0 if isinstance(folds, Folds) else SCORE_SHARE
+        problems = RowProblems(folds, feature_map, loss, together=choices.shared, spare=spare)
     groups = Groups(problems.sizes, shared=choices.shared)
     search = Search(folds, problems, groups, choices, callback)
     trials = list(search.trials())

@@ -10,6 +10,8 @@ from typing import Any, TextIO
 from bochner.descent import Level
 
 WIDTH = 20
+ALWAYS_TOLD = 10
+"""Passes each of which has a line; later ones have one where they take a second or more."""
 PAUSE = 30.0
 """Seconds without a line after which there is one, where no terminal shows how far a fit is."""
 
@@ -44,11 +46,12 @@ class ProgressLine:
             self.stream.write(f"\r{self._line(record)}\x1b[K")
             self.stream.flush()
         else:
-            if self.last is not None and int(self.stage_of(self.last)) != int(self.stage_of(record)):
+            before = self.last
+            if before is not None and self.is_told(before) and int(self.stage_of(before)) != int(self.stage_of(record)):
                 self._tell()
             self._is_told = False
         self.last = record
-        if not self.live and (self.ends(record) or time.monotonic() - self._when >= PAUSE):
+        if not self.live and ((self.ends(record) and self.is_told(record)) or time.monotonic() - self._when >= PAUSE):
             self._tell()
         if self.then is not None:
             self.then(record)
@@ -63,6 +66,10 @@ class ProgressLine:
     def ends(self, record: dict[str, Any]) -> bool:
         """Whether a record is known to be the last of its stage."""
         return False
+
+    def is_told(self, record: dict[str, Any]) -> bool:
+        """Whether the end of a record's stage is worth a line."""
+        return True
 
     def stage_of(self, record: dict[str, Any]) -> float:
         """How many of the stages, and which part of the next, a record has come to."""
@@ -126,6 +133,9 @@ class PassLine(ProgressLine):
 
     def ends(self, record: dict[str, Any]) -> bool:
         return bool(record["done"] >= record["n_rows"])
+
+    def is_told(self, record: dict[str, Any]) -> bool:
+        return bool(record["pass"] <= ALWAYS_TOLD or record["seconds"] >= 1)
 
     def text(self, record: dict[str, Any]) -> str:
         speed = (record["done"] - record.get("first", 0)) / max(record["seconds"], 1e-9)

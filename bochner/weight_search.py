@@ -241,10 +241,13 @@ class Search:
         ]
         errors: list[float] = []
         for pieces in zip(*walks, strict=True):
+            parts = zip(self.folds.validated, pieces, strict=True)
+            each = np.stack([self.problems.errors(k, piece.coef, piece.intercept) for k, piece in parts])
             for i, alpha in enumerate(pieces[0].alphas):
                 models = [(piece.coef[i], piece.intercept[i]) for piece in pieces]
                 n_in = float(np.mean([np.count_nonzero(piece.norms[i]) for piece in pieces]))
-                trial = self._trial(float(alpha), l1_ratio, models, n_in)
+                trial = Trial(float(alpha), l1_ratio, None, None, each[:, i], models, n_in)
+                self._progress.see(trial)
                 errors.append(trial.error)
                 yield trial
             self._progress.tell(len(errors) / len(alphas) if starts is None else 1.0)
@@ -270,21 +273,6 @@ class Search:
         options = {"tol": self.choices.tol, "max_iter": self.choices.max_iter}
         penalties = self._penalties(chosen.l1_ratio)
         return next(self.problems.walk(None, penalties, np.array([chosen.alpha]), start=start, **options))
-
-    def _trial(
-        self,
-        alpha: float,
-        l1_ratio: float,
-        models: list[tuple[Array, Array]],
-        n_in: float,
-        refit: Refit | None = None,
-        ridge: float | None = None,
-    ) -> Trial:
-        """A way to fit, with the errors of its models on the parts that they have not seen."""
-        errors = [self.problems.error(k, *model) for k, model in zip(self.folds.validated, models, strict=True)]
-        trial = Trial(alpha, l1_ratio, refit, ridge, np.array(errors), models, n_in)
-        self._progress.see(trial)
-        return trial
 
     def refits(self, chosen: Trial, norms: Array) -> Iterator[Trial]:
         """Ridge regressions on kernels that were chosen before, on other features of them."""
@@ -314,7 +302,10 @@ class Search:
 
             def trial(ridge: float, refit: Refit = refit, ridges: KernelRidges = ridges) -> Trial:
                 models = [ridges.model(k, ridge) for k in self.folds.validated]
-                return self._trial(alpha, l1_ratio, models, int(np.count_nonzero(norms)), refit, ridge)
+                errors = [self.problems.error(k, *model) for k, model in zip(self.folds.validated, models, strict=True)]
+                found = Trial(alpha, l1_ratio, refit, ridge, np.array(errors), models, int(np.count_nonzero(norms)))
+                self._progress.see(found)
+                return found
 
             if l1_ratio == 0 and self.choices.alpha is not None:
                 tried = {0: trial(alpha)}  # the penalty that was asked for

@@ -77,8 +77,8 @@ def refit(train, X, feature_map, alpha, name):
 
 def folded(folds, feature_map, name):
     criterion = HeldOutLoss(folds, LOSSES[name])
-    tables, _ = criterion._tables(feature_map)
-    return FoldedLoss(folds, LOSSES[name], tables, criterion._known)
+    rows, _ = criterion._by_part(feature_map)
+    return FoldedLoss(folds, LOSSES[name], rows, criterion._known)
 
 
 def bordered(fit):
@@ -132,12 +132,12 @@ def test_span_of_the_rows(scheme, name, c, fixed_penalty, monkeypatch):
     folds, _ = case(name, c, scheme, n=18)
     feature_map = make_map(Gaussian(), frequencies=20)
     criterion = HeldOutLoss(folds, LOSSES[name])
-    assert criterion._tables(feature_map)[1].coordinates.shape == (18, 18)
+    assert criterion._by_part(feature_map)[1].coordinates.shape == (18, 18)
     reduced = criterion.evaluate(feature_map, LOG_ALPHA)
     assert_same(criterion.evaluate(feature_map, LOG_ALPHA), reduced)
     fit = criterion.fit(feature_map, reduced)
     monkeypatch.setattr(held_out_loss, "few_rows", lambda *_: False)
-    assert criterion._tables(feature_map)[1] is None
+    assert criterion._by_part(feature_map)[1] is None
     full = HeldOutLoss(folds, LOSSES[name]).evaluate(feature_map, LOG_ALPHA)
     assert_same(reduced, full)
     for k in folds.validated:

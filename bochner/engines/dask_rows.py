@@ -28,7 +28,6 @@ from bochner.rows.memory import as_block
 from bochner.rows.source import Layout
 from bochner.streamed import HashCut, PassRecord, SampledFolds
 
-S = TypeVar("S")
 T = TypeVar("T")
 
 SHARE = 0.5
@@ -102,11 +101,16 @@ class DaskFolds(SampledFolds):
         for partition in self.partitions:
             yield from _cast(self.dtype, _run(partition))
 
-    def map_reduce(self, function: Callable[[Iterable[tuple[int, Rows]]], T], add: Callable[[T, T], T]) -> T:
-        """The sum of ``function(chunks)`` over the partitions, taken where they are."""
+    @property
+    def n_pieces(self) -> int:
+        """Number of partitions."""
+        return len(self.partitions)
+
+    def map_reduce(self, function: Callable[..., T], add: Callable[[T, T], T], *, beside: Sequence[Any] | None = None) -> T:
+        """The sum of ``function(chunks)`` over the partitions, taken where they are; ``beside`` has something for each."""
         self._passes[0] += 1
         start = time.perf_counter()
-        total = _sum(partial(_of_chunks, function, self.dtype), self.partitions, add)
+        total = _sum(partial(_of_chunks, function, self.dtype), self.partitions, add, beside)
         if self.watch is not None:
             seconds = time.perf_counter() - start
             self.watch({"pass": self._passes[0], "done": self.n, "n_rows": self.n, "seconds": seconds})
@@ -281,15 +285,15 @@ def _cast(dtype: Any, chunks: Iterable[tuple[int, Rows]]) -> Iterator[tuple[int,
     return ((k, replace(rows, X=rows.X.astype(dtype, copy=False))) for k, rows in chunks)
 
 
-def _of_chunks(function: Callable[[Iterable[tuple[int, Rows]]], T], dtype: Any, chunks: list[tuple[int, Rows]]) -> T | None:
+def _of_chunks(function: Callable[..., T], dtype: Any, chunks: list[tuple[int, Rows]], *beside: Any) -> T | None:
     """``function`` of the chunks of a partition; None where none of its rows counts."""
-    return function(_cast(dtype, chunks)) if chunks else None
+    return function(_cast(dtype, chunks), *beside) if chunks else None
 
 
-def _alone(function: Callable[[S], T], partition: S) -> T:
+def _alone(function: Callable[..., T], partition: Any, *beside: Any) -> T:
     """A task on one thread of BLAS: a worker does as many at a time as it has threads."""
     with one_blas_thread():
-        return function(partition)
+        return function(partition, *beside)
 
 
 def _joined(add: Callable[[T, T], T], some: T | None, others: T | None) -> T | None:
@@ -309,16 +313,24 @@ def _item(index: int, function: Callable[[Array], Any], X: Array) -> Any:
 # -- the cluster ---------------------------------------------------------------------------------------------------------
 
 
-def _each(function: Callable[[Any], Any], partitions: Sequence[Any]) -> list[Any]:
-    """``function`` of every partition, to be done; it is sent once, however many there are."""
+def _each(function: Callable[..., Any], partitions: Sequence[Any], beside: Sequence[Any] | None = None) -> list[Any]:
+    """``function`` of every partition, to be done: sent once, however many there are, and to each its own of ``beside``."""
     delayed = _dask().delayed
     shared, task = delayed(function, pure=False, traverse=False), delayed(_alone, pure=False, traverse=False)
-    return [task(shared, partition) for partition in partitions]
+    if beside is None:
+        return [task(shared, partition) for partition in partitions]
+    given = [delayed(each, pure=False, traverse=False) for each in beside]
+    return [task(shared, partition, each) for partition, each in zip(partitions, given, strict=True)]
 
 
-def _sum(function: Callable[[Any], Any], partitions: Sequence[Any], add: Callable[[T, T], T]) -> Any:
+def _sum(
+    function: Callable[..., Any],
+    partitions: Sequence[Any],
+    add: Callable[[T, T], T],
+    beside: Sequence[Any] | None = None,
+) -> Any:
     """The sum of ``function`` over partitions: of the first and the second, the third and the fourth, then of these sums."""
-    parts = _each(function, partitions)
+    parts = _each(function, partitions, beside)
     join = _dask().delayed(partial(_joined, add), pure=False, traverse=False)
     while len(parts) > 1:
         pairs = [join(*pair) for pair in zip(parts[::2], parts[1::2], strict=False)]

@@ -11,6 +11,7 @@ from bochner.arrays import Array, dense, fetch64
 from bochner.engines.passes import MOMENT_BLOCK_BYTES, forward, sum_in_order
 from bochner.engines.threads import map_blocks, row_blocks
 from bochner.features import FeatureMap, StackedMap
+from bochner.folds import Rows
 from bochner.statistics import Moments
 
 PRODUCT_BLOCK_BYTES = 2**21
@@ -51,19 +52,21 @@ class Products:
         self._large_cuts = _cut(tables, MOMENT_BLOCK_BYTES, at_least=512)
         self._sources = {block.start: (table, rows) for block, table, rows in self._cuts}
 
-    def there_and_back(self, coef: Array, between: Callable[[slice, Array], Array]) -> Array:
-        """[Phi 1]' between([Phi 1] coef) for coef (d + 1, c): (d + 1, c), in one pass.
+    def there_and_back(self, coef: Array, between: Callable[..., Array], *rows: Array) -> tuple[Array, Array]:
+        """[Phi 1]' between([Phi 1] coef, *rows) for coef (d + 1, c), and the scores [Phi 1] coef (n, c), in one pass.
 
-        ``between(block, scores)`` turns the scores (b, c) of a block of rows into as many numbers.
+        ``between`` turns the scores (b, c) of a block of rows, and what ``rows`` (n, ...) have of it, into as many numbers.
         """
+        scores = np.empty((self._cuts[-1][0].stop, coef.shape[1]))
 
         def of_block(block: slice) -> Array:
-            table, rows = self._sources[block.start]
-            features = table.some(rows)
-            middle = between(block, features @ coef[:-1] + coef[-1])
+            table, some = self._sources[block.start]
+            features = table.some(some)
+            scores[block] = features @ coef[:-1] + coef[-1]
+            middle = between(scores[block], *(each[block] for each in rows))
             return np.concatenate([features.T @ middle, middle.sum(axis=0, keepdims=True)])
 
-        return sum_in_order(map_blocks(of_block, [block for block, _, _ in self._cuts]))
+        return sum_in_order(map_blocks(of_block, [block for block, _, _ in self._cuts])), scores
 
     def moments(self, weights: Array) -> list[Moments]:
         """Moments of the features, with no targets, under each column of weights (n, k): k of them, in one pass."""
@@ -82,20 +85,65 @@ class TablePasses:
         self._tables = tables
         self._cuts = _cut(tables, MOMENT_BLOCK_BYTES, at_least=512)
 
+    @property
+    def n_columns(self) -> int:
+        """d."""
+        return self._tables[0].n_features
+
     def there(self, coef: Array) -> Array:
         """Phi coef for coef (d, k): (n, k)."""
         return np.concatenate([fetch64(dense(table.many(rows))) @ coef for _, table, rows in self._cuts])
 
     def back(self, values: Array) -> Array:
         """Phi' values for values (n, k): (d, k)."""
-        total = np.zeros((self._tables[0].n_features, values.shape[1]))
+        total = np.zeros((self.n_columns, values.shape[1]))
         for block, table, rows in self._cuts:
             total += fetch64(dense(table.many(rows))).T @ values[block]
         return total
 
+    def there_and_back(self, coef: Array, between: Callable[..., Array], *rows: Array) -> Array:
+        """Phi' between(Phi coef, *rows) for coef (d, k), block by block of ``rows``, arrays (n, ...), in one pass."""
+        cuts = _cut(self._tables, PRODUCT_BLOCK_BYTES, at_least=64)
+        sources = {block.start: (table, some) for block, table, some in cuts}
+
+        def of_block(block: slice) -> Array:
+            table, some = sources[block.start]
+            features = table.some(some)
+            return features.T @ between(features @ coef, *(each[block] for each in rows))
+
+        return sum_in_order(map_blocks(of_block, [block for block, _, _ in cuts]))
+
     def columns(self, used: Array) -> TablePasses:
         """The same for some of the features, a mask (d,)."""
         return TablePasses([table.columns(used) for table in self._tables])
+
+
+class TableRows:
+    """Rows in memory by parts: passes over the features of some of them, their targets and their weights."""
+
+    def __init__(self, parts: Sequence[Rows], tables: Sequence[TableFeatures]) -> None:
+        self._parts, self._tables = parts, tables
+
+    @property
+    def n_features(self) -> int:
+        """d."""
+        return self._tables[0].n_features
+
+    def passes(self, some: Sequence[int]) -> TablePasses:
+        """Passes there or back."""
+        return TablePasses([self._tables[k] for k in some])
+
+    def products(self, some: Sequence[int]) -> Products:
+        """Passes there and back."""
+        return Products([self._tables[k] for k in some])
+
+    def targets(self, some: Sequence[int]) -> Array:
+        """(n, c)."""
+        return np.concatenate([self._parts[k].targets for k in some])
+
+    def weights(self, some: Sequence[int]) -> Array:
+        """(n,)."""
+        return np.concatenate([self._parts[k].weights for k in some])
 
 
 def _cut(tables: Sequence[TableFeatures], block_bytes: int, *, at_least: int) -> list[tuple[slice, TableFeatures, slice]]:

@@ -40,6 +40,8 @@ PARTS = ("columns", "sampler", "targets")
 """What a first pass consists of, beside two numbers."""
 SAMPLE_SHARE = BLOCK_SHARE = 0.25
 """The parts of the memory that the sample may take, with its copies, and the blocks of a pass."""
+KEPT_SHARE = 0.25
+"""The part that all rows may take, with their copies, where many passes are made over them."""
 
 
 class FirstPass:
@@ -333,6 +335,24 @@ def sample_size(source: RowSource | DaskRows, wanted: int, limit: float, n_colum
             f"{n_columns} columns needs at least {readable(needed)}: raise max_memory, or use fewer features."
         )
     return min(wanted, room)
+
+
+def kept_rows(source: RowSource | DaskRows, wanted: int, limit: float, n_columns: int | None = None) -> int:
+    """The same where many passes are made: all rows if there is room for them, unless they are on other machines."""
+    room = KEPT_SHARE * limit / (COPIES * 8 * (n_columns or source.n_columns))
+    if isinstance(source, RowSource) and source.n_rows <= room:
+        return source.n_rows
+    return sample_size(source, wanted, limit, n_columns)
+
+
+def refuse_many_rows(needed: float, room: float, n_rows: int, loss: str) -> None:
+    """An error where a loss needs more bytes for numbers of all rows than there is room for."""
+    if needed > room:
+        raise ValueError(
+            f"loss={loss!r} keeps scores of all {n_rows:,} rows in memory, even where rows come in blocks: about "
+            f"{readable(needed)}, and max_memory leaves {readable(max(room, 0.0))} for them. Raise max_memory, give fewer "
+            "rows, or use loss='squared'."
+        )
 
 
 def block_size(source: RowSource, limit: float, n_columns: int | None = None) -> int:

@@ -17,11 +17,11 @@ from bochner.arrays import Array
 from bochner.calibration import SoftmaxCalibration
 from bochner.criteria import Criterion
 from bochner.descent import Level
-from bochner.estimators.blocks import IN_BLOCKS, FirstPass, as_source, learned_in_blocks
+from bochner.estimators.blocks import FirstPass, as_source, learned_in_blocks, refuse_many_rows
 from bochner.estimators.labels import ClassSums, ScoreClassifier, check_labels, labels_beside
 from bochner.estimators.machine import KernelMachine, refuse_device
 from bochner.estimators.validation import all_or_nothing, check_option
-from bochner.held_out_loss import HeldOutLoss
+from bochner.held_out_loss import HeldOutLoss, row_bytes
 from bochner.kernels import Kernel
 from bochner.losses import LOSSES
 from bochner.single_kernel import LearnedKernel
@@ -48,7 +48,8 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
     ----------
     loss : {"squared", "logistic", "multinomial"}, default="squared"
         The loss to fit and to validate by. "logistic" takes each class against the rest, "multinomial" is the softmax over
-        all classes; both need an iterative solver and take several times as long as "squared".
+        all classes; both need an iterative solver and take several times as long as "squared". Rows in blocks are read
+        into memory where there is room, and else gone over many times; their scores must fit in memory.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes; "balanced" makes them weigh the same.
     kernel, n_features, ... : see KernelRegressor
@@ -165,8 +166,6 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
 
     def _learn_blocks(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> LearnedKernel:
         """Learn from rows in blocks; ``classes`` are all labels, where they are known."""
-        if self.loss != "squared":
-            raise ValueError(f"loss={self.loss!r} needs all rows in memory, and {IN_BLOCKS}: use loss='squared'.")
         source = as_source(X, y, sample_weight)
         return self._learn_source(source, ClassSums(self, labels_beside(self, X, y) if classes is None else classes))
 
@@ -223,6 +222,14 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
                 f"checkpoint keeps evaluations of the squared error, and with loss={self.loss!r} and schedule='full' there "
                 "are none: use schedule='small-to-large', or checkpoint=None."
             )
+
+    @property
+    def _makes_many_passes(self) -> bool:
+        return self.loss != "squared"
+
+    def _refuse_many_rows(self, n_rows: int, n_outputs: int, n_validated: int, limit: float) -> None:
+        if self.loss != "squared":
+            refuse_many_rows(row_bytes(n_rows, n_outputs, n_validated), limit / 2, n_rows, self.loss)
 
     @property
     def _computed_on_host(self) -> bool:

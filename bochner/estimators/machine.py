@@ -28,6 +28,7 @@ from bochner.estimators.blocks import (
     cut_source,
     first_pass,
     hash_cut,
+    kept_rows,
     learned_in_blocks,
     new_blocks,
     passes_over,
@@ -127,14 +128,28 @@ class KernelMachine(KernelLearner):
         size = levels[-1].n_features, n_rows, n_parts
         self._check_memory(*size)  # before a pass that may take long
         limit = kept.constant("max_memory", lambda: as_bytes(self.max_memory))
-        limit = min(limit, 2 * (limit - self._matrix_bytes(*size)))  # of which rows and their sample have half
+        beside = limit - self._matrix_bytes(*size)
+        limit = beside if self._makes_many_passes else min(limit, 2 * beside)  # of which rows and their sample have half
         wanted = max([level.n_rows for level in levels if level.n_rows < n_rows], default=0)
         passes = passes_over(source, limit, watch, keeper=kept.passes)
-        sampler = Sampler(sample_size(source, max(wanted, FEWEST_SAMPLED), limit), seed + 1)
-        first = first_pass(passes, FirstPass(source, sampler, sums, self._strictest()))
+        n_sampled = (kept_rows if self._makes_many_passes else sample_size)(source, max(wanted, FEWEST_SAMPLED), limit)
+        if n_sampled < n_rows:
+            self._refuse_many_rows(n_rows, 1, 1, limit)
+        first = first_pass(passes, FirstPass(source, Sampler(n_sampled, seed + 1), sums, self._strictest()))
         self._prepare_source(first, sparse.issparse(first.sample.X))
         cut = hash_cut(self.criterion, self.validation, first.n_used, seed)
-        return cut_source(passes, first, cut, self)
+        folds = cut_source(passes, first, cut, self)
+        if folds.in_memory.n < folds.n:
+            self._refuse_many_rows(folds.n, folds.n_targets, len(folds.validated), limit)
+        return folds
+
+    @property
+    def _makes_many_passes(self) -> bool:
+        """Whether coefficients take many passes over all rows, instead of one."""
+        return False
+
+    def _refuse_many_rows(self, n_rows: int, n_outputs: int, n_validated: int, limit: float) -> None:
+        """An error where numbers of all rows must be in memory, and half of ``limit`` has no room for them."""
 
     def _prepare_targets(self, sums: Any) -> None:
         """Take over what a first pass took down of the targets."""

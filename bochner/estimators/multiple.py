@@ -86,7 +86,8 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         Bytes for matrices of all pairs of features, as a number or text such as "2GB"; None: half of what is free. Fit
         refuses more features than that, and keeps those of all rows, if the loss needs them, where there is room. Rows in
         files that are mapped to memory (numpy.memmap) are gone over in blocks where they take more; rows in blocks always
-        are: their scales come from a sample, and held-out predictions are those of the sample.
+        are: their scales come from a sample, and held-out predictions are those of the sample. With another loss than the
+        squared one they are read into memory where there is room; where there is none, their scores must still fit.
     device : str or None, default=None
         Where moments and predictions are computed: "cuda", "cuda:1" or "cpu" by PyTorch, None by NumPy on the host. The
         paths of penalties are followed on the host. For loss="squared" only.
@@ -195,7 +196,7 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         """Learn from rows X, a table (n, m) or views, and targets y (n,) or (n, c), with weights (n,) if given.
 
         X may be rows in blocks, with their targets and weights (:func:`bochner.open_rows`), or X, y and the weights
-        collections of Dask's, for loss="squared".
+        collections of Dask's.
         """
         if mapped_in_blocks(X, self.max_memory):
             self._learn_source(as_source(X, y, sample_weight), TargetSums(self))
@@ -330,7 +331,7 @@ class MultipleKernelClassifier(ScoreClassifier, MultipleKernelMachine):
         """Learn from rows X, a table (n, m) or views, and labels y (n,), with weights (n,) if given.
 
         X may be rows in blocks, with their labels and weights (:func:`bochner.open_rows`), or X, y and the weights
-        collections of Dask's, for loss="squared".
+        collections of Dask's.
         """
         if mapped_in_blocks(X, self.max_memory):
             source = as_source(X, y, sample_weight)

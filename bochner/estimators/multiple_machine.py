@@ -18,13 +18,14 @@ from bochner.checkpoint import NoCheckpoint
 from bochner.engines.dask_rows import DaskRows
 from bochner.engines.devices import on_device
 from bochner.estimators.blocks import (
-    IN_BLOCKS,
     FirstPass,
     check_columns,
     cut_source,
     first_pass,
     hash_cut,
+    kept_rows,
     passes_over,
+    refuse_many_rows,
     sample_size,
     weights_of,
 )
@@ -54,12 +55,13 @@ from bochner.estimators.validation import (
     relative_weights,
 )
 from bochner.estimators.views import by_name, is_views, resolve, resolve_columns
+from bochner.fold_problems import row_bytes
 from bochner.folds import FoldedRows, Folds, HeldOut, Rows
 from bochner.kernels import KERNELS, Kernel, get_kernel
 from bochner.kernels.bandwidth import median_scale
 from bochner.losses import Loss
 from bochner.memory import as_bytes
-from bochner.multiple_kernel import LearnedWeights, matrix_bytes
+from bochner.multiple_kernel import SCORE_SHARE, LearnedWeights, matrix_bytes
 from bochner.progress import PassLine, note
 from bochner.rows import Block, RowSource
 from bochner.rows.source import Sampler
@@ -238,8 +240,6 @@ class MultipleKernelMachine(BaseEstimator):
         ``sums`` takes down their targets in a first pass, with ``see(block)``.
         """
         self._check_choices()
-        if self._loss() is not None:
-            raise ValueError(f"loss={self.loss!r} needs all rows in memory, and {IN_BLOCKS}: use loss='squared'.")
         check_columns(self, source, reset=True)
         with resuming(self, X=source) as kept:
             return self._learn_blocks(source, sums, kept)
@@ -254,7 +254,9 @@ class MultipleKernelMachine(BaseEstimator):
         width = sum(part.width(source.n_columns) for part in self._views.parts)
         cut = hash_cut("auto", self.validation, source.n_rows, seed)
         limit = kept.constant("room", lambda: self._room_beside_matrices(source.n_rows, cut.n_parts))  # before a long pass
-        sampler = Sampler(sample_size(source, FEWEST_SAMPLED, limit, width), seed + 1)
+        size = (sample_size if self._loss() is None else kept_rows)(source, FEWEST_SAMPLED, limit, width)
+        self._refuse_many_rows(source.n_rows, size, 1, limit)
+        sampler = Sampler(size, seed + 1)
         with closing(PassLine()) as line:
             passes = passes_over(source, limit, line if self.verbose else None, width, kept.passes)
             first = first_pass(passes, FirstPass(source, sampler, sums, together))
@@ -262,7 +264,13 @@ class MultipleKernelMachine(BaseEstimator):
             self._n_rows = first.n_used
             cut = hash_cut("auto", self.validation, first.n_used, seed)
             folds = cut_source(passes, first, cut, self)
+            self._refuse_many_rows(folds.n, folds.in_memory.n, folds.n_targets, limit)
             return self._learn_folds(folds, kernels, rng, kept)
+
+    def _refuse_many_rows(self, n_rows: int, n_in_memory: int, n_outputs: int, limit: float) -> None:
+        """An error where a loss needs scores of more rows than there is room for beside blocks and a sample."""
+        if self._loss() is not None and n_in_memory < n_rows:
+            refuse_many_rows(row_bytes(n_rows, n_outputs), SCORE_SHARE * limit, n_rows, self.loss)
 
     def _room_beside_matrices(self, n_rows: int, n_parts: int) -> float:
         """Bytes of which rows in blocks and their sample have half; an error where there is no room for the features."""
@@ -270,7 +278,8 @@ class MultipleKernelMachine(BaseEstimator):
         random = [0 if kernel.geometry == "additive" else each for kernel in self._views.kernels]
         refuse_beyond_memory(random, n_parts, self._views.names, self.max_memory)
         limit = as_bytes(self.max_memory)
-        return min(limit, 2 * (limit - matrix_bytes(sum(random), n_parts)))
+        beside = limit - matrix_bytes(sum(random), n_parts)
+        return min(limit, 2 * beside) if self._loss() is None else beside  # of which scores have the other half
 
     def _prepare_source(self, first: FirstPass, rng: np.random.Generator) -> list[Kernel]:
         """Standardisers and the unit of weights from a first pass over all rows; the kernels, scaled by its sample."""

@@ -95,17 +95,19 @@ def walk_path(
     *,
     start: Array | None = None,
     spectra: Spectra | None = None,
+    most_penalties: int = MOST_PENALTIES,
     tol: float = 1e-6,
     max_iter: int = MOST_ROUNDS,
 ) -> Iterator[GroupLassoPath]:
     """The path of any problem on features whose groups are consecutive, piece by piece; an eliminated intercept is zero.
 
-    ``start`` are coefficients (D, c) to start from, else zero; ``spectra`` as in :class:`GroupLasso`.
+    ``start`` are coefficients (D, c) to start from, else zero; ``spectra`` as in :class:`GroupLasso`; at most
+    ``most_penalties`` are side by side.
     """
     solver = GroupLasso(problem.matrix, penalties.groups, single=problem.single, spectra=spectra)
     start = problem.zero() if start is None else start.reshape(problem.zero().shape)
     n_columns, width, n_outputs = start.shape
-    chunk = int(np.clip(SIDE_BY_SIDE // (width * n_outputs), 1, MOST_PENALTIES))
+    chunk = int(np.clip(SIDE_BY_SIDE // (width * n_outputs), 1, most_penalties))
     for first in range(0, len(alphas), chunk):
         some = alphas[first : first + chunk]
         penalty, starts = penalties.penalty(np.repeat(some, width)), np.tile(start, (1, len(some), 1))

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -44,8 +45,11 @@ MOST_BYTES = 2**29
 class Passes(Protocol):
     """Passes over the features Phi (n, d) of some rows."""
 
-    def there_and_back(self, coef: Array, between: Callable[[slice, Array], Array]) -> Array:
-        """[Phi 1]' between([Phi 1] coef), block by block of rows, for coef (d + 1, c): (d + 1, c)."""
+    def there_and_back(self, coef: Array, between: Callable[..., Array], *rows: Array) -> tuple[Array, Array]:
+        """[Phi 1]' between([Phi 1] coef, *rows), block by block of ``rows`` (n, ...), and [Phi 1] coef.
+
+        For coef (d + 1, c), these are (d + 1, c) and (n, c).
+        """
 
     def moments(self, weights: Array) -> list[Moments]:
         """Moments of the features under each column of weights (n, k)."""
@@ -154,26 +158,16 @@ class PenalisedLoss:
 
     def _at(self, coef: Array, alpha: float) -> tuple[Point, float, Array]:
         """A point, its value and its gradient (d + 1, c)."""
-        scores = np.empty(self.targets.shape)
-
-        def between(block: slice, block_scores: Array) -> Array:
-            scores[block] = block_scores
-            return self.share[block] * self.loss.slopes(block_scores, self.targets[block])
-
-        gradient = self.passes.there_and_back(coef, between) + 2 * _ridge(alpha, coef) * coef
+        slopes, scores = self.passes.there_and_back(coef, partial(weighted_slopes, self.loss), self.targets, self.share)
+        gradient = slopes + 2 * _ridge(alpha, coef) * coef
         point = Point(alpha, coef, scores)
         return point, self._value(point), gradient
 
     def _product(self, point: Point, direction: Array) -> tuple[Array, Array]:
         """The Hessian times a direction (d + 1, c), and the change of the scores along it (n, c)."""
-        change = np.empty(self.targets.shape)
-
-        def between(block: slice, block_change: Array) -> Array:
-            change[block] = block_change
-            return self.share[block] * self.loss.curve(point.scores[block], self.targets[block], block_change)
-
-        product = self.passes.there_and_back(direction, between) + 2 * _ridge(point.alpha, direction) * direction
-        return product, change
+        rows = point.scores, self.targets, self.share
+        bent, change = self.passes.there_and_back(direction, partial(_curves, self.loss), *rows)
+        return bent + 2 * _ridge(point.alpha, direction) * direction, change
 
     def _solve_hessian(self, point: Point, right: Array, precondition: Preconditioner, tol: float) -> tuple[Array, Array]:
         """Preconditioned conjugate gradients: the solution (d + 1, c), and the change of the scores along it (n, c)."""
@@ -230,6 +224,16 @@ class PenalisedLoss:
         """Whether there is no preconditioner, or the steps since it was built have cost as much as building it."""
         fixed, per_feature = STEPS_A_BUILD
         return not self._moments or self.cg_steps - self._built_at > fixed + per_feature * len(self._moments[0].mean)
+
+
+def weighted_slopes(loss: Loss, scores: Array, targets: Array, share: Array) -> Array:
+    """Shares times the slopes of a loss: (n, c)."""
+    return share * loss.slopes(scores, targets)
+
+
+def _curves(loss: Loss, change: Array, scores: Array, targets: Array, share: Array) -> Array:
+    """Shares times second derivatives of a loss times a change of the scores: (n, c)."""
+    return share * loss.curve(scores, targets, change)
 
 
 def without_mean(coef: Array) -> Array:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol, Self
 
 import numpy as np
@@ -30,11 +31,18 @@ SMALLEST_CURVATURE = 1e-8
 class Passes(Protocol):
     """Passes over the features Phi (n, D) of some rows."""
 
+    @property
+    def n_columns(self) -> int:
+        """D."""
+
     def there(self, coef: Array) -> Array:
         """Phi coef for coef (D, k): (n, k)."""
 
     def back(self, values: Array) -> Array:
         """Phi' values for values (n, k): (D, k)."""
+
+    def there_and_back(self, coef: Array, between: Callable[..., Array], *rows: Array) -> Array:
+        """Phi' between(Phi coef, *rows) in one pass, block by block of ``rows``, arrays (n, ...): (D, k) for k columns."""
 
     def columns(self, used: Array) -> Self:
         """The same for some of the columns, a mask (D,)."""
@@ -46,11 +54,18 @@ class ArrayPasses:
 
     features: Array
 
+    @property
+    def n_columns(self) -> int:
+        return int(self.features.shape[1])
+
     def there(self, coef: Array) -> Array:
         return self.features @ coef
 
     def back(self, values: Array) -> Array:
         return self.features.T @ values
+
+    def there_and_back(self, coef: Array, between: Callable[..., Array], *rows: Array) -> Array:
+        return self.back(between(self.there(coef), *rows))
 
     def columns(self, used: Array) -> ArrayPasses:
         return self if used.all() else ArrayPasses(self.features[:, used])
@@ -106,8 +121,7 @@ class RowLoss:
 
     def curvature(self, state: State, used: Array, matrix: Array) -> RowCurvature:
         """Second derivatives among the columns ``used``, a mask (D,)."""
-        scores = _known(state.scores)
-        return RowCurvature(self, self.passes.columns(used), scores, self.intercept_inverse(scores))
+        return RowCurvature.of(self, self.passes.columns(used), _known(state.scores))
 
     def follow_model(self, state: State, direction: Array, penalty: GroupPenalty) -> State:
         """The end of a direction (D, B, c) where it lowers the objective, and else the least objective along it."""
@@ -139,10 +153,10 @@ class RowLoss:
         shrunk = self.values(state) + penalty.value(state.coef) - dual
         return np.maximum(np.minimum(as_they_are, shrunk), 0.0)
 
-    def response(self, scores: Array, change: Array, inverse: Array | None = None) -> Array:
+    def response(self, scores: Array, change: Array) -> Array:
         """How the best intercept answers a small change (n, B, c) of the scores: (1, B, c)."""
-        inverse = self.intercept_inverse(scores) if inverse is None else inverse
-        return -np.einsum("bij,bj->bi", inverse, np.sum(self.curve(scores, change), axis=0))[None]
+        bent = np.sum(self.curve(scores, change), axis=0)
+        return -np.einsum("bij,bj->bi", self.intercept_inverse(scores), bent)[None]
 
     def intercept_inverse(self, scores: Array) -> Array:
         """The inverse of the second derivatives in the intercept: (B, c, c)."""
@@ -232,7 +246,9 @@ class RowLoss:
         return shift
 
     def _there(self, coef: Array) -> Array:
-        """Scores (n, B, c) of coefficients (D, B, c), without intercept."""
+        """Scores (n, B, c) of coefficients (D, B, c), without intercept; where all of these are zero, they take no pass."""
+        if not coef.any():
+            return np.zeros((len(self.share), *coef.shape[1:]))
         return self.passes.there(coef.reshape(len(coef), -1)).reshape(-1, *coef.shape[1:])
 
     def _value(self, scores: Array) -> Array:
@@ -251,24 +267,54 @@ class RowLoss:
 
 @dataclass(frozen=True)
 class RowCurvature:
-    """Second derivatives of mean losses, the intercept answering every change."""
+    """Second derivatives of mean losses, the intercept answering every change.
+
+    With C the second derivatives of the loss of each row, times its share, and G = Phi' C 1, they are
+    Phi' C Phi - G (1' C 1)^-1 G': one pass over the rows for each product.
+    """
 
     problem: RowLoss
     passes: Passes
     scores: Array
+    pulls: Array
+    """G: (q, B, c), or (q, B, c, c) where the outputs of a row share a loss."""
     intercept_inverse: Array
+    """(B, c, c)."""
+
+    @classmethod
+    def of(cls, problem: RowLoss, passes: Passes, scores: Array) -> RowCurvature:
+        """Those at some scores (n, B, c)."""
+        rows = scores, problem.targets, problem.share
+        pulls = passes.there_and_back(np.empty((passes.n_columns, 0)), partial(_pulls, problem.loss), *rows)
+        outputs = scores.shape[1:] + (scores.shape[2:] if problem.loss.shift_free else ())
+        return cls(problem, passes, scores, pulls.reshape(-1, *outputs), problem.intercept_inverse(scores))
 
     def __call__(self, direction: Array) -> Array:
-        change = self.passes.there(direction.reshape(len(direction), -1)).reshape(self.scores.shape)
-        change += self.problem.response(self.scores, change, self.intercept_inverse)
-        bent = self.problem.curve(self.scores, change)
-        return self.passes.back(bent.reshape(len(bent), -1)).reshape(direction.shape)
+        rows = self.scores, self.problem.targets, self.problem.share
+        flat = direction.reshape(len(direction), -1)
+        bent = self.passes.there_and_back(flat, partial(_bent, self.problem.loss), *rows).reshape(direction.shape)
+        pull, back = ("qbij,qbi->bj", "qbij,bj->qbi") if self.pulls.ndim == 4 else ("qbj,qbj->bj", "qbj,bj->qbj")
+        answer = np.einsum("bij,bj->bi", self.intercept_inverse, np.einsum(pull, self.pulls, direction))
+        return bent - np.einsum(back, self.pulls, answer)
 
     def take(self, problems: Array) -> RowCurvature:
         """Those of some of the problems."""
-        return RowCurvature(
-            self.problem.take(problems), self.passes, self.scores[:, problems], self.intercept_inverse[problems]
-        )
+        scores, pulls = self.scores[:, problems], self.pulls[:, problems]
+        return RowCurvature(self.problem.take(problems), self.passes, scores, pulls, self.intercept_inverse[problems])
+
+
+def _bent(loss: Loss, change: Array, scores: Array, targets: Array, share: Array) -> Array:
+    """Shares times second derivatives of the loss times a change (n, B c) of scores (n, B, c): (n, B c)."""
+    flat = (array.reshape(-1, scores.shape[2]) for array in (scores, targets, change))
+    return (share * loss.curve(*flat).reshape(scores.shape)).reshape(change.shape)
+
+
+def _pulls(loss: Loss, _: Array, scores: Array, targets: Array, share: Array) -> Array:
+    """The same times a change of each output by one: of all of them together (n, B c), or of one by one (n, B c c)."""
+    one_by_one = np.eye(scores.shape[2]) if loss.shift_free else np.ones((1, scores.shape[2]))
+    flat = len(scores), scores.shape[1] * scores.shape[2]
+    bent = [_bent(loss, np.broadcast_to(one, scores.shape).reshape(flat), scores, targets, share) for one in one_by_one]
+    return np.stack(bent, axis=2).reshape(len(scores), -1)
 
 
 def _known(array: Array | None) -> Array:

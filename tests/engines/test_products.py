@@ -34,13 +34,7 @@ def test_there_and_back(kernel, container, kept, block_bytes, monkeypatch):
     tables, whole = tables_of(kernel, container, kept)
     coef = np.random.default_rng(0).standard_normal((whole.shape[1], 2))
     weights = np.random.default_rng(1).random((len(whole), 1))
-    seen = np.zeros((len(whole), 2))
-
-    def between(block, scores):
-        seen[block] += scores
-        return weights[block] * np.tanh(scores)
-
-    found = Products(tables).there_and_back(coef, between)
+    found, seen = Products(tables).there_and_back(coef, lambda scores, some: some * np.tanh(scores), weights)
     assert relative_error(seen, whole @ coef) <= ROUNDING
     assert relative_error(found, whole.T @ (weights * np.tanh(whole @ coef))) <= ROUNDING
 
@@ -71,7 +65,7 @@ def test_kept_features_stay_as_they_are():
 def test_rows_in_single_precision_are_summed_in_double(kept):
     tables, whole = tables_of(BUILT_IN["gaussian"], np.asarray, kept, np.float32)
     coef = np.random.default_rng(0).standard_normal((whole.shape[1], 2))
-    found = Products(tables).there_and_back(coef, lambda block, scores: scores)
+    found, _ = Products(tables).there_and_back(coef, lambda scores: scores)
     # Features are the same float32 numbers either way, but for a last bit that depends on the size of the block.
     assert relative_error(found, whole.T @ (whole @ coef)) <= (ROUNDING if kept else 1e-6)
 
@@ -83,5 +77,5 @@ def test_equal_bits_for_any_number_of_threads(monkeypatch):
     results = []
     for threads in (1, 2):
         with threadpool_limits(threads, user_api="blas"):
-            results.append(Products(tables).there_and_back(coef, lambda block, scores: scores))
+            results.append(Products(tables).there_and_back(coef, lambda scores: scores)[0])
     np.testing.assert_array_equal(*results)

@@ -593,15 +593,6 @@ def test_what_rows_in_blocks_do_not_allow(learner, options, match):
     assert_unchanged(model, before)
 
 
-@pytest.mark.parametrize("loss", ["logistic", "multinomial"])
-def test_logistic_losses_need_rows_in_memory(loss):
-    X, y = table()
-    model = classifier(loss=loss)
-    with pytest.raises(ValueError, match=rf"loss='{loss}' needs all rows in memory, and these rows come in blocks"):
-        model.fit(from_arrays(X, targets(KernelClassifier, y)))
-    assert not hasattr(model, "n_features_in_")
-
-
 @each_learner
 def test_targets_and_weights_are_those_of_the_source(learner):
     X, y = table()

@@ -397,3 +397,13 @@ def test_a_pass_that_takes_no_time():
     line(pass_record(1, 10, 0.0))
     line.close()
     assert "10 of 4,000,000 rows" in stream.getvalue()
+
+
+def test_many_short_passes_print_few_lines():
+    stream = io.StringIO()
+    line = PassLine(stream)
+    for number in range(1, 101):
+        line(pass_record(number, 4_000_000, 2.0 if number == 50 else 0.1))
+    line.close()
+    told = [int(text.split("pass ")[1].split(":")[0]) for text in stream.getvalue().splitlines()]
+    assert told == [*range(1, 11), 50, 100]

@@ -178,8 +178,6 @@ def test_more_features_where_few_kernels_are_in(monkeypatch):
 @pytest.mark.parametrize(
     ("learner", "options", "message"),
     [
-        (MultipleKernelRegressor, {"loss": "epsilon-logistic"}, r"loss='epsilon-logistic' needs all rows in memory"),
-        (MultipleKernelClassifier, {"loss": "logistic"}, r"loss='logistic' needs all rows in memory"),
         (MultipleKernelRegressor, {"validation": ([[0.0] * 5], [1.0])}, r"validation must be a number of folds"),
         (MultipleKernelRegressor, {"kernels": [("a", "gaussian", ["z"])]}, r"the columns of these rows have no names"),
         (MultipleKernelRegressor, {"kernels": [("a", "gaussian", lambda X: [0])]}, r"no table that a function could look"),
