@@ -21,6 +21,7 @@ LAYERS = (
     ("exact",),
     ("plots", "report"),
     ("__init__",),
+    ("vision",),
 )
 """The rooms (a module or a folder each) from the ground up. A room sees those of the layers below, not its neighbours."""
 NARROWER = {
