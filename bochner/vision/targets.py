@@ -40,7 +40,7 @@ def class_overlaps(pool: SegmentPool, truth: Truth, n_classes: int) -> Array:
 
 
 def segment_labels(overlaps: Array, least: float = GOOD) -> Array:
-    """The label of each segment from its overlaps (n, c): the index of its class plus one, background (0) below ``least``."""
+    """The label of each segment from its overlaps (n, c): index of its class plus one, background (0) below ``least``."""
     return np.where(overlaps.max(axis=1) >= least, overlaps.argmax(axis=1) + 1, 0)
 
 
