@@ -19,7 +19,7 @@ LAYERS = (
     ("single_kernel", "multiple_kernel"),
     ("estimators",),
     ("exact",),
-    ("plots", "report"),
+    ("plots", "report", "vision"),
     ("__init__",),
     ("vision",),
 )
@@ -31,7 +31,7 @@ NARROWER = {
 """Rooms that see less than what is below them: a solver knows no kernel, the exact counterparts no random features."""
 HEAVY = {"torch", "dask", "distributed", "matplotlib", "pandas", "polars", "pyarrow", "h5py", "zarr", "onnx", "jax", "cupy"}
 """Imported inside the functions that need them, nowhere at the top of a file."""
-SKLEARN = {"estimators", "exact"}
+SKLEARN = {"estimators", "exact", "vision"}
 """Rooms that import scikit-learn: its face, and learners that stand on it."""
 FILES = sorted(PACKAGE.rglob("*.py"))
 
