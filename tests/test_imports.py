@@ -19,9 +19,10 @@ LAYERS = (
     ("single_kernel", "multiple_kernel"),
     ("estimators",),
     ("exact",),
-    ("plots", "report", "vision"),
+    ("plots", "report"),
     ("__init__",),
     ("vision",),
+    ("cli",),
 )
 """The rooms (a module or a folder each) from the ground up. A room sees those of the layers below, not its neighbours."""
 NARROWER = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -83,22 +84,30 @@ class SegmentPool:
         dtype = np.result_type(values.dtype, np.float32)
         return self.members.astype(dtype) @ values.astype(dtype, copy=False)
 
-    def save(self, path: str | Path) -> None:
-        """Write the pool to a file of NumPy arrays (npz) that is there as a whole or not at all."""
+    def arrays(self) -> dict[str, Array]:
+        """The pool as a few small arrays."""
         few = self.n_superpixels <= np.iinfo(np.uint16).max
-        arrays = {
+        return {
             "labels": self.labels.astype(np.uint16) if few else self.labels,
             "packed": np.packbits(self.members, axis=1),
             "n_superpixels": np.array(self.n_superpixels),
         }
-        replace_file(Path(path), lambda file: np.savez_compressed(file, **arrays))
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> SegmentPool:
+        """The pool of such arrays."""
+        members = np.unpackbits(arrays["packed"], axis=1, count=int(arrays["n_superpixels"]))
+        return cls(arrays["labels"].astype(np.int32), members.astype(bool))
+
+    def save(self, path: str | Path) -> None:
+        """Write the pool to a file of NumPy arrays (npz) that is there as a whole or not at all."""
+        replace_file(Path(path), lambda file: np.savez_compressed(file, **self.arrays()))
 
     @classmethod
     def load(cls, path: str | Path) -> SegmentPool:
         """The pool that :meth:`save` wrote."""
         with np.load(Path(path)) as stored:
-            members = np.unpackbits(stored["packed"], axis=1, count=int(stored["n_superpixels"]))
-            return cls(stored["labels"].astype(np.int32), members.astype(bool))
+            return cls.from_arrays(stored)
 
     def _count(self, mask: Array) -> Array:
         return np.bincount(self.labels[mask], minlength=self.n_superpixels)
