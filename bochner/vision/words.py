@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -86,22 +85,26 @@ class Vocabularies:
             _counts(where, np.concatenate(colour), (n_labels, self.colour.n_words)),
         )
 
+    def arrays(self) -> dict[str, Array]:
+        """The words and their options as arrays."""
+        return {"gray": self.gray.words, "colour": self.colour.words, "sift": np.array(json.dumps(asdict(self.sift)))}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> Vocabularies:
+        """The vocabularies of such arrays."""
+        options = json.loads(str(arrays["sift"]))
+        options["widths"] = tuple(options["widths"])
+        return cls(SiftOptions(**options), Vocabulary(arrays["gray"]), Vocabulary(arrays["colour"]))
+
     def save(self, path: str | Path) -> None:
         """Write the words to a file of NumPy arrays (npz) that is there as a whole or not at all."""
-        arrays: dict[str, Any] = {
-            "gray": self.gray.words,
-            "colour": self.colour.words,
-            "sift": np.array(json.dumps(asdict(self.sift))),
-        }
-        replace_file(Path(path), lambda file: np.savez(file, **arrays))
+        replace_file(Path(path), lambda file: np.savez(file, **self.arrays()))
 
     @classmethod
     def load(cls, path: str | Path) -> Vocabularies:
         """The vocabularies that :meth:`save` wrote."""
         with np.load(Path(path)) as stored:
-            options = json.loads(str(stored["sift"]))
-            options["widths"] = tuple(options["widths"])
-            return cls(SiftOptions(**options), Vocabulary(stored["gray"]), Vocabulary(stored["colour"]))
+            return cls.from_arrays(stored)
 
 
 def _sample(image: Array, options: DescriptorOptions, rng: np.random.Generator) -> tuple[Array, Array]:
