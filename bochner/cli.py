@@ -45,14 +45,18 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"bochner {bochner.__version__}")
-    top.add_argument("command", choices=COMMANDS, metavar="COMMAND", help=f"one of: {', '.join(COMMANDS)}")
+    top.add_argument("command", nargs="?", choices=COMMANDS, metavar="COMMAND", help=f"one of: {', '.join(COMMANDS)}")
     top.add_argument("arguments", nargs=argparse.REMAINDER, help="what the command takes")
     return top
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; 0 is returned where all went well."""
-    asked = parser().parse_args(arguments)
+    top = parser()
+    asked = top.parse_args(arguments)
+    if asked.command is None:
+        top.print_help(sys.stderr)
+        return 2
     command = COMMANDS[asked.command]
     try:
         module = importlib.import_module(command.module)

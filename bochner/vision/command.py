@@ -24,16 +24,22 @@ from bochner.vision.proposals import ProposalOptions
 from bochner.vision.runner import Cost, ImageLine, Outcome, RunError, Task, estimate, run_images
 from bochner.vision.stages import (
     DESCRIPTORS_COST,
+    PROPOSALS_COST,
     SEGMENTS_COST,
     Describe,
     Folders,
     Propose,
-    WordsFrom,
+    Rank,
+    Shorten,
+    Source,
     descriptor_store,
+    learn_ranker,
+    learn_words,
     pool_of,
+    proposal_store,
+    ranker_of,
     segment_store,
     vocabularies_of,
-    vocabulary_store,
 )
 from bochner.vision.store import Store, StoreError
 
@@ -84,10 +90,21 @@ def main(arguments: Sequence[str] | None = None, prog: str = "bochner voc") -> i
 
 
 def segments(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str]) -> int:
-    """Propose segments of every image."""
-    options = replace(ProposalOptions(), n_segments=asked.segments, n_superpixels=asked.superpixels)
-    store = segment_store(Folders(asked.out), dataset, options, asked.stale)
-    return _run(Propose(dataset, options), store, SEGMENTS_COST, asked, dataset, names)
+    """Propose segments of every image, and keep those that are likely to be objects."""
+    folders = Folders(asked.out)
+    options = replace(ProposalOptions(), n_superpixels=asked.superpixels)
+    pools = proposal_store(folders, dataset, options, asked.stale)
+    code = _run(Propose(dataset, options), pools, PROPOSALS_COST, asked, dataset, names)
+    done = [name for name in names if pools.has(name)]
+    if code in (WRONG, INTERRUPTED) or not done:
+        return code
+    ranker: Store | None = None
+    task: Task = Shorten(pools, asked.segments)
+    if not asked.unranked:
+        ranker, held_out = learn_ranker(folders, Source(dataset, done, asked.set, asked.seed), pools, asked.stale)
+        task = Rank(pools, ranker_of(ranker), held_out, asked.segments)
+    store = segment_store(folders, pools, ranker, asked.segments, asked.stale)
+    return max(code, _run(task, store, SEGMENTS_COST, asked, dataset, done))
 
 
 def describe(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str]) -> int:
@@ -95,9 +112,8 @@ def describe(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str])
     folders = Folders(asked.out)
     pools = Store.existing(folders.segments)
     options = replace(DescriptorOptions(), n_words=asked.words, n_colour_words=asked.words)
-    source = WordsFrom(dataset, names, asked.set, asked.seed)
     line = _line(asked)
-    words = vocabulary_store(folders, source, options, stale=asked.stale, progress=line)
+    words = learn_words(folders, Source(dataset, names, asked.set, asked.seed), options, asked.stale, line)
     _close(line)
     store = descriptor_store(folders, pools, words, options, asked.stale)
     task = Describe(dataset, pools, vocabularies_of(words), options)
@@ -275,8 +291,10 @@ def _add_run(step: argparse.ArgumentParser) -> None:
 
 def _add_segments(step: argparse.ArgumentParser) -> None:
     _add_run(step)
-    _number(step, "--segments", ProposalOptions().n_segments, "segments of an image at most")
+    _number(step, "--segments", 100, "segments of an image that are kept, at most")
     _number(step, "--superpixels", ProposalOptions().n_superpixels, "superpixels of an image")
+    _seed(step, "the ranker")
+    step.add_argument("--unranked", action="store_true", help="keep the first proposals, and learn no ranker")
 
 
 def _add_describe(step: argparse.ArgumentParser) -> None:
@@ -308,7 +326,11 @@ def _cores() -> int:
 
 Step = Callable[[argparse.Namespace, ImageSet, Sequence[str]], int]
 STEPS: dict[str, tuple[Step, str, Callable[[argparse.ArgumentParser], None]]] = {
-    "segments": (segments, "propose segments of every image", _add_segments),
+    "segments": (
+        segments,
+        "propose segments of every image and keep likely ones; a ranker is learned from the first set",
+        _add_segments,
+    ),
     "describe": (describe, "describe the segments; vocabularies are learned from the first set", _add_describe),
     "train": (train, "train a classifier on described segments", _add_train),
     "predict": (predict, "score segments and label pixels", _add_run),

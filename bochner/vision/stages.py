@@ -5,28 +5,35 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from bochner.arrays import Array
 from bochner.blas import one_blas_thread
 from bochner.vision.boundaries import boundaries_of
+from bochner.vision.cues import cues_of
 from bochner.vision.datasets import DataError, ImageSet
 from bochner.vision.descriptors import describe
 from bochner.vision.images import ImageError
 from bochner.vision.options import DescriptorOptions
 from bochner.vision.pool import SegmentPool
-from bochner.vision.proposals import ProposalOptions, propose
+from bochner.vision.proposals import ProposalOptions, at_size, overlaps_within, proposals_of
+from bochner.vision.ranking import RankingOptions, SegmentRanker, Trees, cross_fit, diversify
 from bochner.vision.runner import Cost
 from bochner.vision.store import Store, StoreError, configuration_of, read_header
+from bochner.vision.targets import class_overlaps
 from bochner.vision.words import Vocabularies
 
-SEGMENTS_COST = Cost(disk=0.5, memory=2000.0)
-DESCRIPTORS_COST = Cost(disk=100.0, memory=3000.0)
+Progress = Callable[[dict[str, Any]], None]
+PROPOSALS_COST = Cost(disk=5.0, memory=2000.0)
+SEGMENTS_COST = Cost(disk=0.3, memory=500.0)
+DESCRIPTORS_COST = Cost(disk=10.0, memory=3000.0)
 """Measured on images of PASCAL VOC, and rounded up."""
-WORDS = "words"
-"""The name of the vocabularies in their store."""
+WORDS, RANKER = "words", "ranker"
+"""Names of what is learned in its store."""
 VOCABULARY_IMAGES = 300
 """Images that vocabularies are learned from, at most, evenly spread over the set."""
 
@@ -38,8 +45,18 @@ class Folders:
     out: Path
 
     @property
+    def proposals(self) -> Path:
+        """A large pool of segments for each image."""
+        return self.out / "proposals"
+
+    @property
+    def ranker(self) -> Path:
+        """What tells likely segments from others."""
+        return self.out / "ranker"
+
+    @property
     def segments(self) -> Path:
-        """A pool of segments for each image."""
+        """The short list of segments of each image."""
         return self.out / "segments"
 
     @property
@@ -75,13 +92,48 @@ class Folders:
 
 @dataclass(frozen=True)
 class Propose:
-    """The task of the first step: the segments of an image."""
+    """The task of the first step: a large pool of segments of an image, and cues of each."""
 
     dataset: ImageSet
     options: ProposalOptions
 
     def __call__(self, name: str) -> Mapping[str, Array]:
-        return propose(self.dataset.image(name), self.options).arrays()
+        image = self.dataset.image(name)
+        found = proposals_of(image, self.options)
+        return {**at_size(found.pool, image.shape[:2]).arrays(), "cues": cues_of(found), "sizes": found.graph.sizes}
+
+
+@dataclass(frozen=True)
+class Shorten:
+    """The task that keeps the first segments of each pool, in the order in which they were proposed."""
+
+    proposals: Store
+    n_segments: int
+
+    def __call__(self, name: str) -> Mapping[str, Array]:
+        return pool_of(self.proposals, name).take(slice(self.n_segments)).arrays()
+
+
+@dataclass(frozen=True)
+class Rank:
+    """The task that keeps those segments of each pool which are likely to be objects, and differ from each other.
+
+    ``held_out`` has scores of the images that the ranker was learned from.
+    """
+
+    proposals: Store
+    ranker: SegmentRanker
+    held_out: Store
+    n_segments: int
+
+    def __call__(self, name: str) -> Mapping[str, Array]:
+        found = self.proposals.load(name)
+        pool = SegmentPool.from_arrays(found)
+        known = self.held_out.has(name)
+        scores = self.held_out.load(name)["scores"] if known else self.ranker.scores(found["cues"])
+        overlaps = overlaps_within(pool.members, found["sizes"])
+        index = diversify(scores, overlaps, self.n_segments, self.ranker.diversity)
+        return {**pool.take(index).arrays(), "scores": scores[index].astype(np.float32)}
 
 
 @dataclass(frozen=True)
@@ -103,27 +155,35 @@ def pool_of(segments: Store, name: str) -> SegmentPool:
     return SegmentPool.from_arrays(segments.load(name))
 
 
-def segment_store(folders: Folders, dataset: ImageSet, options: ProposalOptions, stale: str = "refuse") -> Store:
-    """The store of segments of one configuration."""
-    return Store(folders.segments, configuration_of(step="segments", longest=dataset.longest, options=options), stale)
+def proposal_store(folders: Folders, dataset: ImageSet, options: ProposalOptions, stale: str = "refuse") -> Store:
+    """The store of large pools."""
+    return Store(folders.proposals, configuration_of(step="proposals", longest=dataset.longest, options=options), stale)
+
+
+def segment_store(folders: Folders, proposals: Store, ranker: Store | None, n_segments: int, stale: str = "refuse") -> Store:
+    """The store of short lists: of these pools, by this ranker."""
+    made_of = configuration_of(
+        step="segments", proposals=proposals.key, ranker=file_key(ranker.path(RANKER)), most=n_segments
+    )
+    return Store(folders.segments, made_of, stale)
 
 
 def descriptor_store(
     folders: Folders, segments: Store, words: Store, options: DescriptorOptions, stale: str = "refuse"
 ) -> Store:
     """The store of descriptors: of these segments, with these words."""
-    made_of = configuration_of(step="descriptors", segments=segments.key, words=words_key(words), options=options)
+    made_of = configuration_of(step="descriptors", segments=segments.key, words=file_key(words.path(WORDS)), options=options)
     return Store(folders.descriptors, made_of, stale)
 
 
-def words_key(words: Store) -> str:
-    """A short text that tells vocabularies apart."""
-    return hashlib.blake2b(words.path(WORDS).read_bytes(), digest_size=8).hexdigest()
+def file_key(path: Path) -> str:
+    """A short text that tells files apart by what is in them."""
+    return hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True)
-class WordsFrom:
-    """Where vocabularies are to be learned: images of a data set, under the name of their set."""
+class Source:
+    """What something is learned from: images of a data set, under the name of their set."""
 
     dataset: ImageSet
     names: Sequence[str]
@@ -131,32 +191,71 @@ class WordsFrom:
     seed: int = 0
 
 
-def vocabulary_store(
-    folders: Folders,
-    source: WordsFrom,
-    options: DescriptorOptions,
-    *,
-    stale: str = "refuse",
-    progress: Callable[[dict[str, Any]], None] | None = None,
-) -> Store:
-    """The store with the vocabularies, learned from ``source`` where they are not there.
+def learned_store(folder: Path, wanted: dict[str, Any], source: Source, stale: str) -> Store:
+    """The store of something that is learned once, from the first set it is asked for.
 
-    Vocabularies of the same options that were learned from another set, or from more images of this one, are kept: training
-    and test images have the same words.
+    What was learned with the same options from another set, or from as many images of this one or more, is kept: training
+    and test images are treated alike.
     """
-    names = source.names[:: -(-len(source.names) // VOCABULARY_IMAGES)]
-    wanted = configuration_of(step=WORDS, longest=source.dataset.longest, options=options, seed=source.seed)
-    learned_from = {"set": source.image_set, "images": len(names)}
-    header = read_header(folders.vocabularies)
+    learned_from: dict[str, Any] = {"set": source.image_set, "images": len(source.names)}
+    header = read_header(folder)
     if header is not None:
         before = header.pop("learned_from", {})
-        if header == wanted and (before.get("set") != source.image_set or before.get("images", 0) >= len(names)):
+        if header == wanted and (before.get("set") != source.image_set or before.get("images", 0) >= len(source.names)):
             learned_from = before
-    store = Store(folders.vocabularies, {**wanted, "learned_from": learned_from}, stale)
+    store = Store(folder, {**wanted, "learned_from": learned_from}, stale)
+    if learned_from["set"] != source.image_set and not any(folder.glob("*.npz")):
+        told = f"what the set {learned_from['set']} is to teach is missing; run this step on that set first"
+        raise StoreError(f"{folder}: {told}, or use another folder.")
+    return store
+
+
+def learn_ranker(folders: Folders, source: Source, proposals: Store, stale: str = "refuse") -> tuple[Store, Store]:
+    """The store with the ranker, learned from pools and masks of ``source`` where it is not there, and that of its scores.
+
+    The second has scores of the images it was learned from, each by a ranker that has not seen the image.
+    """
+    options = RankingOptions()
+    wanted = configuration_of(step=RANKER, proposals=proposals.key, options=options, seed=source.seed)
+    store = learned_store(folders.ranker, wanted, source, stale)
+    held_out = Store(folders.ranker / "held_out", configuration_of(step="held out", ranker=store.key), "redo")
+    if not store.has(RANKER):
+        with store.writing(), one_blas_thread():
+            cues, best, names = [], [], []
+            for name in source.names:
+                try:
+                    truth = source.dataset.truth(name)
+                except (ImageError, DataError):
+                    continue
+                found = proposals.load(name)
+                cues.append(found["cues"])
+                best.append(class_overlaps(SegmentPool.from_arrays(found), truth, len(source.dataset.classes)).max(axis=1))
+                names.append(name)
+            if not any(some.any() for some in best):
+                raise StoreError(f"{store.folder}: a ranker needs masks with objects, and these images have none.")
+            for name, scores in zip(names, cross_fit(cues, best, options, source.seed), strict=True):
+                held_out.save(name, {"scores": scores})
+            ranker = SegmentRanker.fit(cues, best, options, source.seed)
+            trees = {field.name: getattr(ranker.trees, field.name) for field in fields(Trees)}
+            store.save(RANKER, {**trees, "diversity": np.array(ranker.diversity)})
+    return store, held_out
+
+
+def ranker_of(store: Store) -> SegmentRanker:
+    """The stored ranker."""
+    arrays = store.load(RANKER)
+    diversity = float(arrays.pop("diversity"))
+    return SegmentRanker(Trees(**arrays), diversity)
+
+
+def learn_words(
+    folders: Folders, source: Source, options: DescriptorOptions, stale: str = "refuse", progress: Progress | None = None
+) -> Store:
+    """The store with the vocabularies, learned from ``source`` where they are not there."""
+    names = source.names[:: -(-len(source.names) // VOCABULARY_IMAGES)]
+    wanted = configuration_of(step=WORDS, longest=source.dataset.longest, options=options, seed=source.seed)
+    store = learned_store(folders.vocabularies, wanted, replace(source, names=names), stale)
     if not store.has(WORDS):
-        if learned_from["set"] != source.image_set:
-            missing = f"the words of the set {learned_from['set']} are missing; describe that one first"
-            raise StoreError(f"{store.folder}: {missing}.")
         with store.writing(), one_blas_thread():
             images = _readable(source.dataset, names, progress)
             store.save(WORDS, Vocabularies.fit(images, options, source.seed).arrays())
@@ -168,7 +267,7 @@ def vocabularies_of(words: Store) -> Vocabularies:
     return Vocabularies.from_arrays(words.load(WORDS))
 
 
-def _readable(dataset: ImageSet, names: Sequence[str], progress: Callable[[dict[str, Any]], None] | None) -> Iterator[Array]:
+def _readable(dataset: ImageSet, names: Sequence[str], progress: Progress | None) -> Iterator[Array]:
     """The images that can be read; those that cannot are told of where they are described."""
     start = time.monotonic()
     for number, name in enumerate(names, start=1):

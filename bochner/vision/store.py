@@ -73,7 +73,7 @@ class Store:
             return
         self.replaces = "it is not known of which" if before is None else _difference(before, self.configuration)
         if stale == "refuse":
-            advice = "Use another folder, or ask to redo them"
+            advice = "Use another folder, or make them again (stale='redo', --stale redo)"
             raise StoreError(f"{self.folder} holds results of another configuration: {self.replaces}. {advice}.")
         self._write_header()
 
