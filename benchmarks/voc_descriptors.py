@@ -95,11 +95,11 @@ def measure(clock: Clock, image: Any, pool: SegmentPool, vocabularies: Vocabular
     clock.time("  gray words", vocabularies.gray.assign, gray)
     clock.time("  colour words", vocabularies.colour.assign, colour)
     clock.time("words on segments, in all", descriptors.word_histograms, image, pool, vocabularies)
-    clock.time("  edges of the image", phog.image_edges, channels[0], n, sigma)
+    clock.time("  edges of the image", phog.image_edges, sift.brightness(image), n, sigma)
     clock.time("  edges of one map", phog.boundary_edges, maps.fine, n, sigma)
     clock.time("  crossings", phog.crossings, pool.labels, options.pyramid.block)
     for n_points, radius in options.circles:
-        clock.time(f"  patterns of {n_points} points", lbp.patterns, channels[0], n_points, radius)
+        clock.time(f"  patterns of {n_points} points", lbp.patterns, sift.brightness(image), n_points, radius)
     clock.time("pyramids, in all", descriptors.pyramid_histograms, image, pool, maps, options)
     clock.time("all eight", descriptors.describe, image, pool, maps, vocabularies, options)
 

@@ -12,7 +12,7 @@ from bochner.vision.options import DescriptorOptions
 from bochner.vision.phog import Edges, boundary_edges, crossings, image_edges
 from bochner.vision.pool import SegmentPool
 from bochner.vision.pyramid import Boxes, Pieces, Pyramid, normalised, pooled
-from bochner.vision.sift import opponent
+from bochner.vision.sift import brightness
 from bochner.vision.words import Vocabularies
 
 WORDS = ("sift_fg", "sift_bg", "colour_sift_fg", "colour_sift_bg")
@@ -66,7 +66,7 @@ def pyramid_histograms(
     image: Array, pool: SegmentPool, boundaries: BoundaryMaps, options: DescriptorOptions
 ) -> dict[str, Array]:
     """Pyramids of edges (along the contour, inside, of the image's own gradients) and of binary patterns."""
-    gray = opponent(image)[0]
+    gray = brightness(image)
     n, sigma = options.n_orientations, options.smoothing
     boxes = Boxes.of(pool.labels, pool.members)
     contour = contour_cells(pool, boundary_edges(boundaries.coarse, n, sigma), n, boxes, options.pyramid)

@@ -23,7 +23,7 @@ class DescriptorOptions:
     n_orientations: int = 16
     """Orientations of gradients in such a cell, of half a turn."""
     smoothing: float = 1.0
-    """Standard deviation in pixels of the Gaussian that smooths images and boundaries before gradients are taken."""
+    """Standard deviation in pixels of the Gaussian that smooths gradients of images and of boundaries."""
     circles: tuple[tuple[int, float], ...] = ((8, 1.0), (16, 2.0))
     """Neighbours of a pixel in binary patterns: points on a circle, and its radius."""
 

@@ -48,7 +48,7 @@ class Pyramid:
         levels = []
         for level in range(self.levels):
             n = 2**level
-            levels.append(finest.reshape(s, n, side // n, n, side // n, q).sum(axis=(2, 4)).reshape(s, -1))
+            levels.append(finest.reshape(s, n, side // n, n, side // n, q).sum(axis=(2, 4)).reshape(s, n * n * q))
         return np.concatenate(levels, axis=1)
 
 
@@ -117,7 +117,7 @@ def pooled(pieces: Pieces, inside: Array, boxes: Boxes, pyramid: Pyramid, histog
     starts = np.concatenate([[0], np.cumsum(inside.sum(axis=1))])
     ones = np.ones(len(cell), dtype=np.float32)
     matrix = sparse.csc_array((ones, cell, starts), shape=(n * side * side, pieces.n_pieces))
-    return (matrix @ histograms).reshape(n, side, side, -1)
+    return (matrix @ histograms).reshape(n, side, side, histograms.shape[1])
 
 
 def _cells(borders: Array, n_blocks: int) -> Array:

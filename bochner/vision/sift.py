@@ -41,7 +41,7 @@ class SiftOptions:
     step: int = 4
     widths: tuple[int, ...] = (4, 8, 12)
     smoothing: float = 1 / 6
-    """Standard deviation of the Gaussian that smooths the image before gradients are taken, in widths of a cell."""
+    """Standard deviation of the Gaussian that smooths gradients, in widths of a cell."""
 
     def __post_init__(self) -> None:
         if self.step < 1 or not self.widths or min(self.widths) < 1 or self.smoothing < 0:
@@ -73,14 +73,15 @@ class Cells:
         return found.reshape(-1, c, LENGTH)
 
 
+def brightness(image: Array) -> Array:
+    """The sum of red, green and blue (h, w) of an image (h, w, 3), exact where they are bytes."""
+    red, green, blue = _colours(image)
+    return red + green + blue
+
+
 def opponent(image: Array) -> Array:
     """Intensity, red against green and yellow against blue (3, h, w) of an image (h, w, 3), or (h, w) of gray values."""
-    image = np.asarray(image)
-    if image.ndim == 2:
-        image = np.repeat(image[:, :, None], 3, axis=2)
-    if image.ndim != 3 or image.shape[2] != 3 or not image.size:
-        raise ValueError(f"image must be (h, w, 3) or (h, w): got {image.shape}.")
-    red, green, blue = (np.ascontiguousarray(image[:, :, i], dtype=np.float32) for i in range(3))
+    red, green, blue = _colours(image)
     both = red + green
     found = np.stack([both + blue, red - green, both - 2 * blue])
     found /= np.sqrt([[[3]], [[2]], [[6]]]).astype(np.float32)
@@ -88,13 +89,16 @@ def opponent(image: Array) -> Array:
 
 
 def gradients(channel: Array, sigma: float = 0.0) -> tuple[Array, Array]:
-    """Differences of neighbours to the right and below (h, w), after smoothing; zero across the border of the image."""
-    channel = np.ascontiguousarray(channel, dtype=np.float32)
-    if sigma > 0:
-        channel = cv2.GaussianBlur(channel, (0, 0), sigma, borderType=cv2.BORDER_REPLICATE)
-    right, down = np.zeros_like(channel), np.zeros_like(channel)
+    """Differences of neighbours to the right and below (h, w), smoothed; zero across the border of the image.
+
+    They are smoothed and not the image, so that flat places have gradients of zero and not of rounding errors.
+    """
+    channel = np.asarray(channel, dtype=np.float32)
+    right, down = np.zeros(channel.shape, dtype=np.float32), np.zeros(channel.shape, dtype=np.float32)
     np.subtract(channel[:, 2:], channel[:, :-2], out=right[:, 1:-1])
     np.subtract(channel[2:], channel[:-2], out=down[1:-1])
+    if sigma > 0:
+        right, down = (cv2.GaussianBlur(some, (0, 0), sigma, borderType=cv2.BORDER_REPLICATE) for some in (right, down))
     return right, down
 
 
@@ -176,6 +180,16 @@ def window() -> Array:
     centres = np.arange(SIDE) - (SIDE - 1) / 2
     weights = np.exp(-(centres**2) / (2 * WINDOW**2))
     return np.outer(weights, weights).astype(np.float32)
+
+
+def _colours(image: Array) -> list[Array]:
+    """Red, green and blue, (h, w) of float32 each."""
+    image = np.asarray(image)
+    if image.ndim == 2:
+        image = np.repeat(image[:, :, None], 3, axis=2)
+    if image.ndim != 3 or image.shape[2] != 3 or not image.size:
+        raise ValueError(f"image must be (h, w, 3) or (h, w): got {image.shape}.")
+    return [np.ascontiguousarray(image[:, :, i], dtype=np.float32) for i in range(3)]
 
 
 def _lattice(positions: Array, step: int, width: int, pitch: int) -> Array:
