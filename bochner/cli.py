@@ -61,9 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         module = importlib.import_module(command.module)
     except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] not in command.needs:
+        missing = (error.name or "").split(".")[0]
+        if missing not in command.needs:
             raise
-        note(f"bochner {asked.command} needs {error.name}, which is not installed: pip install bochner[{command.extra}]")
+        note(f"bochner {asked.command} needs {missing}, which is not installed: pip install bochner[{command.extra}]")
         return 1
     try:
         return int(module.main(asked.arguments, f"bochner {asked.command}"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import maxflow  # type: ignore[import-untyped]
+import maxflow
 import numpy as np
 
 from bochner.arrays import Array

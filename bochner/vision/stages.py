@@ -28,9 +28,9 @@ from bochner.vision.targets import class_overlaps
 from bochner.vision.words import Vocabularies
 
 Progress = Callable[[dict[str, Any]], None]
-PROPOSALS_COST = Cost(disk=5.0, memory=2000.0)
+PROPOSALS_COST = Cost(disk=3.0, memory=2000.0)
 SEGMENTS_COST = Cost(disk=0.3, memory=500.0)
-DESCRIPTORS_COST = Cost(disk=10.0, memory=3000.0)
+DESCRIPTORS_COST = Cost(disk=5.0, memory=3000.0)
 """Measured on images of PASCAL VOC, and rounded up."""
 WORDS, RANKER = "words", "ranker"
 """Names of what is learned in its store."""
@@ -162,9 +162,8 @@ def proposal_store(folders: Folders, dataset: ImageSet, options: ProposalOptions
 
 def segment_store(folders: Folders, proposals: Store, ranker: Store | None, n_segments: int, stale: str = "refuse") -> Store:
     """The store of short lists: of these pools, by this ranker."""
-    made_of = configuration_of(
-        step="segments", proposals=proposals.key, ranker=file_key(ranker.path(RANKER)), most=n_segments
-    )
+    key = None if ranker is None else file_key(ranker.path(RANKER))
+    made_of = configuration_of(step="segments", proposals=proposals.key, ranker=key, most=n_segments)
     return Store(folders.segments, made_of, stale)
 
 
@@ -231,8 +230,8 @@ def learn_ranker(folders: Folders, source: Source, proposals: Store, stale: str 
                 cues.append(found["cues"])
                 best.append(class_overlaps(SegmentPool.from_arrays(found), truth, len(source.dataset.classes)).max(axis=1))
                 names.append(name)
-            if not any(some.any() for some in best):
-                raise StoreError(f"{store.folder}: a ranker needs masks with objects, and these images have none.")
+            if sum(bool(some.any()) for some in best) < 2:
+                raise StoreError(f"{store.folder}: a ranker needs two images with objects in their masks, or more.")
             for name, scores in zip(names, cross_fit(cues, best, options, source.seed), strict=True):
                 held_out.save(name, {"scores": scores})
             ranker = SegmentRanker.fit(cues, best, options, source.seed)
