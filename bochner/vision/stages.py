@@ -28,9 +28,9 @@ from bochner.vision.targets import class_overlaps
 from bochner.vision.words import Vocabularies
 
 Progress = Callable[[dict[str, Any]], None]
-PROPOSALS_COST = Cost(disk=3.0, memory=2000.0)
+PROPOSALS_COST = Cost(disk=3.0, memory=1000.0)
 SEGMENTS_COST = Cost(disk=0.3, memory=500.0)
-DESCRIPTORS_COST = Cost(disk=5.0, memory=3000.0)
+DESCRIPTORS_COST = Cost(disk=5.0, memory=500.0)
 """Measured on images of PASCAL VOC, and rounded up."""
 WORDS, RANKER = "words", "ranker"
 """Names of what is learned in its store."""
