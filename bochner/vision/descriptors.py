@@ -65,14 +65,14 @@ def word_histograms(image: Array, pool: SegmentPool, vocabularies: Vocabularies)
 def pyramid_histograms(
     image: Array, pool: SegmentPool, boundaries: BoundaryMaps, options: DescriptorOptions
 ) -> dict[str, Array]:
-    """Pyramids of edges (along the contour, inside, of the image's own gradients) and of binary patterns."""
+    """Pyramids of edges (fine ones on the contour, coarse ones inside, gradients of the image) and of binary patterns."""
     gray = brightness(image)
     n, sigma = options.n_orientations, options.smoothing
     boxes = Boxes.of(pool.labels, pool.members)
-    contour = contour_cells(pool, boundary_edges(boundaries.coarse, n, sigma), n, boxes, options.pyramid)
+    contour = contour_cells(pool, boundary_edges(boundaries.fine, n, sigma), n, boxes, options.pyramid)
     rows, columns = np.indices(gray.shape).reshape(2, -1)
     pieces = Pieces.of(pool.labels.ravel(), rows, columns, options.pyramid.block)
-    maps = (boundary_edges(boundaries.fine, n, sigma), image_edges(gray, n, sigma))
+    maps = (boundary_edges(boundaries.coarse, n, sigma), image_edges(gray, n, sigma))
     histograms = [pieces.histogram(some.bins.ravel(), n, some.strength.ravel()) for some in maps]
     for n_points, radius in options.circles:
         found = patterns(gray, n_points, radius).ravel()

@@ -18,7 +18,15 @@ from bochner.vision.words import Vocabularies
 from tests.vision.cases import random_maps, random_pool, texture
 from tests.vision.test_pyramid import naive_cells
 
-OPTIONS = DescriptorOptions(sift=SiftOptions(4, (4, 8)), n_words=12, n_colour_words=15, n_points=150, n_orientations=6)
+OPTIONS = DescriptorOptions(
+    sift=SiftOptions(4, (4, 8)),
+    n_words=12,
+    n_colour_words=15,
+    n_points=150,
+    pyramid=Pyramid(3),
+    n_orientations=6,
+    circles=((8, 1.0), (16, 2.0)),
+)
 LENGTHS = {"sift": 12, "colour_sift": 15, "phog": 21 * 6, "lbp": 21 * (10 + 18)}
 
 
@@ -68,7 +76,7 @@ def test_pyramids_are_those_of_the_mask(scene, vocabularies):
     image, pool, maps = scene
     found = describe(*scene, vocabularies, OPTIONS)
     edges = {
-        "phog_foreground": boundary_edges(maps.fine, 6, OPTIONS.smoothing),
+        "phog_foreground": boundary_edges(maps.coarse, 6, OPTIONS.smoothing),
         "phog_plain": image_edges(sift.brightness(image), 6, OPTIONS.smoothing),
     }
     for name, some in edges.items():
@@ -171,7 +179,7 @@ def test_options_that_vocabularies_were_not_made_with(scene, vocabularies):
     with pytest.raises(ValueError, match="The vocabularies are of"):
         describe(*scene, vocabularies, DescriptorOptions())
     found = describe(*scene, vocabularies)
-    assert found["phog_plain"].shape[1] == 21 * DescriptorOptions().n_orientations
+    assert found["phog_plain"].shape[1] == 85 * DescriptorOptions().n_orientations
 
 
 def test_images_and_pools_of_other_sizes(scene, vocabularies):
