@@ -121,6 +121,19 @@ def test_another_configuration_is_refused_or_redone(copy, capsys):
     assert "segments was" in capsys.readouterr().err
 
 
+def test_an_image_that_was_changed_is_computed_again(copy, capsys):
+    data, out = copy
+    shutil.copy(data / "JPEGImages" / "two0.jpg", data / "JPEGImages" / "one0.jpg")
+    assert run("segments", data, out, *FEW) == 0
+    assert capsys.readouterr().err.count(f"1 images done, {len(TRAIN) - 1} were there before") == 2
+    assert run("describe", data, out, *WORDS) == 0
+    first, second = (Store.existing(out / "descriptors").load(name) for name in ("one0", "two0"))
+    assert all(np.isfinite(table).all() for table in first.values())
+    proposals = [Store.existing(out / "proposals").load(name)["labels"] for name in ("one0", "two0")]
+    np.testing.assert_array_equal(*proposals)
+    assert first.keys() == second.keys()
+
+
 def test_more_images_teach_other_words_and_another_ranker(made, tmp_path, capsys):
     data, _ = made
     assert run("segments", data, tmp_path, "--limit", "3", *FEW) == 0
