@@ -15,7 +15,7 @@ import numpy as np
 from scipy import ndimage
 
 from bochner.arrays import Array
-from bochner.vision.images import LONGEST, full_size, read_image, read_labels, reduced
+from bochner.vision.images import LONGEST, full_size, label_values, read_image, read_labels, reduced
 
 VOID = 255
 """The label of pixels that count for nothing: edges of objects, and objects too difficult to label."""
@@ -270,7 +270,7 @@ def _class_names(masks: Path) -> list[str]:
     for path in (masks / "classes.txt", masks.parent / "classes.txt"):
         if path.is_file():
             return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    labels = {int(label) for path in sorted(masks.glob("*.png")) for label in np.unique(read_labels(path))} - {0, VOID}
+    labels = {int(label) for path in sorted(masks.glob("*.png")) for label in label_values(path)} - {0, VOID}
     if not labels:
         raise DataError(f"{masks}: no mask has an object, so give classes, or a file classes.txt with a name a line.")
     if max(labels) >= VOID:
