@@ -92,7 +92,7 @@ def measure(clock: Clock, image: Any, pool: SegmentPool, vocabularies: Vocabular
         clock.time(f"  sums of cells, width {width}", sift.cells, channels, options.sift, width)
     raw = np.concatenate([some for some, _ in clock.time("  descriptors", lambda: list(sift.dense(channels, options.sift)))])
     gray = clock.time("  gray, normalised", sift.normalised, raw[:, 0])
-    colour = clock.time("  colour, normalised", sift.normalised_colours, raw)
+    colour = clock.time("  colour, normalised", sift.normalised, raw)
     clock.time("  gray words", vocabularies.gray.assign, gray)
     clock.time("  colour words", vocabularies.colour.assign, colour)
     clock.time("words on segments, in all", descriptors.word_histograms, image, pool, vocabularies)
