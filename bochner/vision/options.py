@@ -15,7 +15,7 @@ class DescriptorOptions:
     sift: SiftOptions = field(default_factory=SiftOptions)
     n_words: int = 300
     """Words of gray descriptors."""
-    n_colour_words: int = 300
+    n_colour_words: int = 500
     n_points: int = 500
     """Descriptors of each image that vocabularies are learned from."""
     pyramid: Pyramid = field(default_factory=Pyramid)

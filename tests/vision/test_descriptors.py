@@ -16,6 +16,7 @@ from bochner.vision.pyramid import Pyramid
 from bochner.vision.sift import SiftOptions
 from bochner.vision.words import Vocabularies
 from tests.vision.cases import random_maps, random_pool, texture
+from tests.vision.test_phog import naive_contour
 from tests.vision.test_pyramid import naive_cells
 
 OPTIONS = DescriptorOptions(
@@ -84,6 +85,17 @@ def test_pyramids_are_those_of_the_mask(scene, vocabularies):
             finest = naive_cells(pool.mask(i), some.bins, some.strength, 6, OPTIONS.pyramid)
             expected = OPTIONS.pyramid.stack(finest[None])[0]
             np.testing.assert_allclose(found[name][i], expected / max(1e-30, expected.sum()), atol=1e-6)
+
+
+def test_contours_are_those_of_the_mask(scene, vocabularies):
+    """Fine boundaries, in cells whose borders are exact to a pixel."""
+    _, pool, maps = scene
+    found = describe(*scene, vocabularies, OPTIONS)["phog_contour"]
+    edges = boundary_edges(maps.fine, 6, OPTIONS.smoothing)
+    for i in range(pool.n_segments):
+        finest = naive_contour(pool.mask(i), edges, 6, Pyramid(3, 1))
+        expected = OPTIONS.pyramid.stack(finest[None])[0]
+        np.testing.assert_allclose(found[i], expected / max(1e-30, expected.sum()), atol=1e-6)
 
 
 def test_the_background_is_the_foreground_of_the_complement(scene, vocabularies):
@@ -177,7 +189,7 @@ def test_gray_images_and_empty_pools(scene, vocabularies):
 
 def test_options_that_vocabularies_were_not_made_with(scene, vocabularies):
     with pytest.raises(ValueError, match="The vocabularies are of"):
-        describe(*scene, vocabularies, DescriptorOptions())
+        describe(*scene, vocabularies, DescriptorOptions(sift=SiftOptions(4, (4, 8, 12))))
     found = describe(*scene, vocabularies)
     assert found["phog_plain"].shape[1] == 85 * DescriptorOptions().n_orientations
 
