@@ -29,7 +29,10 @@ SEGMENTS_PER_CLASS = 10_000
 
 
 class Classifier(Protocol):
-    """What the steps ask of a classifier of segments. Descriptors are tables (n, q) under their names."""
+    """What the steps ask of a classifier of segments. Descriptors are tables (n, q) under their names.
+
+    Its class makes one with ``(random_state=seed)``, and by ``load(path)`` from a file. It goes to other processes.
+    """
 
     @property
     def threshold(self) -> float:
@@ -147,6 +150,14 @@ class Evaluation:
             (name, float(p), float(i)) for name, p, i in zip(names, precisions, self.intersection_over_union, strict=True)
         ]
 
+    def plain(self) -> dict[str, Any]:
+        """All measures as plain values, None where there is no number."""
+        rows = {
+            name: {"average precision": _plain(precision), "intersection over union": _plain(overlap)}
+            for name, precision, overlap in self.table()
+        }
+        return {"images": self.n_images, **{k: _plain(v) for k, v in self.summary().items()}, "classes": rows}
+
 
 def evaluate(dataset: ImageSet, names: Sequence[str], segments: Store, predictions: Store) -> Evaluation:
     """Measure the predictions of images with masks."""
@@ -173,3 +184,7 @@ def evaluate(dataset: ImageSet, names: Sequence[str], segments: Store, predictio
 
 def _mean(values: Array) -> float:
     return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
+
+
+def _plain(value: float) -> float | None:
+    return value if np.isfinite(value) else None
