@@ -13,7 +13,7 @@ from PIL import Image
 
 from bochner.arrays import Array
 from bochner.durable import replace_file, write_all
-from bochner.vision.datasets import ImageSet
+from bochner.vision.datasets import DataError, ImageSet
 from bochner.vision.measures import (
     PixelCounts,
     average_precisions,
@@ -67,10 +67,12 @@ def training_set(
     overlaps = [class_overlaps(pool_of(segments, name), dataset.truth(name), len(dataset.classes)) for name in names]
     chosen = [choice.all for choice in choose_segments(np.concatenate(overlaps), n_per_class)]
     used = np.unique(np.concatenate(chosen)).astype(np.intp)
+    if not len(used):
+        raise DataError(f"No segment of these {len(names)} images has an overlap of {GOOD} or more: nothing can be learned.")
     starts = np.cumsum([0, *map(len, overlaps)])
     tables: dict[str, list[Array]] = {}
     for name, first, last in zip(names, starts, starts[1:], strict=False):
-        own = used[(used >= first) & (used < last)] - first
+        own = used[slice(*np.searchsorted(used, [first, last]))] - first
         if len(own):
             for kind, table in descriptors.load(name).items():
                 tables.setdefault(kind, []).append(table[own])

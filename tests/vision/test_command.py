@@ -365,6 +365,14 @@ def test_training_rows_are_those_that_were_chosen(made):
     assert sum(map(len, rows.choices)) > 0
 
 
+def test_images_without_objects_teach_nothing(made, capsys):
+    assert run("train", *made, "--set", str(made[1].parent / "empty.txt")) == command.WRONG
+    capsys.readouterr()
+    (made[1].parent / "empty.txt").write_text("empty0\nempty1\n")
+    assert run("train", *made, "--set", str(made[1].parent / "empty.txt")) == command.WRONG
+    assert "nothing can be learned" in capsys.readouterr().err
+
+
 def test_no_classifier_in_this_version(made, monkeypatch, capsys):
     monkeypatch.setattr(command, "CLASSIFIER", ("bochner.vision.nowhere", "Nothing"))
     assert run("train", *made) == command.WRONG
