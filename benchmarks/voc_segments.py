@@ -87,7 +87,7 @@ def segments_of(root: Path, part: str, n_images: int, cache: Path) -> list[Segme
 
 
 def measure(best: list[Any], images: list[Segments]) -> dict[str, float]:
-    """Mean best overlap of objects, their covering weighted by area, and the share of them found, from overlaps (k,) each."""
+    """Mean best overlap of objects, their covering weighted by area, and the share found, from overlaps (k,) each."""
     overlaps = np.concatenate(best)
     areas = np.concatenate([image.areas for image in images]).astype(float)
     return {

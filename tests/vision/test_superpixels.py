@@ -6,7 +6,7 @@ from scipy import ndimage
 
 from bochner.vision.agglomerate import Borders, agglomerate, cluster_labels, members_of
 from bochner.vision.boundaries import boundaries_of
-from bochner.vision.superpixels import borders_of, graph_of, superpixels_of
+from bochner.vision.superpixels import borders_of, graph_of, sharpened, superpixels_of
 from tests.vision.scenes import scene
 
 N = 150
@@ -27,8 +27,9 @@ def test_labels_are_connected_and_numbered_without_gaps(made):
     assert all(ndimage.label(labels == k)[1] == 1 for k in range(N))
 
 
-def test_superpixels_keep_to_the_objects(made):
-    _, masks, _, labels, _ = made
+def test_sharpened_superpixels_keep_to_the_objects(made):
+    image, masks, _, labels, _ = made
+    labels = sharpened(image, labels)
     for mask in masks:
         share = np.bincount(labels[mask], minlength=N) / np.bincount(labels.ravel())
         union = (share > 0.5)[labels]
