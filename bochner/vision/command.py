@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from bochner.vision.runner import Cost, ImageLine, Outcome, RunError, Task, esti
 from bochner.vision.stages import (
     DESCRIPTORS_COST,
     PROPOSALS_COST,
+    RANKER,
     SEGMENTS_COST,
     Describe,
     Folders,
@@ -69,11 +71,12 @@ def parser(prog: str = "bochner voc") -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None, prog: str = "bochner voc") -> int:
     """Run a step; errors are one line on standard error."""
     asked = parser(prog).parse_args(arguments)
-    with_term = signal.signal(signal.SIGTERM, _interrupt)
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGTERM, _interrupt) if is_main else None
     try:
         dataset = open_dataset(asked.data, asked.set, longest=asked.longest)
         return STEPS[asked.step][0](asked, dataset, dataset.names[: asked.limit])
-    except (DataError, ImageError, StoreError, RunError) as error:
+    except (ValueError, RunError) as error:
         note(f"{prog} {asked.step}: {error}")
         return WRONG
     except OSError as error:
@@ -83,7 +86,8 @@ def main(arguments: Sequence[str] | None = None, prog: str = "bochner voc") -> i
         note("Interrupted.")
         return INTERRUPTED
     finally:
-        signal.signal(signal.SIGTERM, with_term)
+        if is_main:
+            signal.signal(signal.SIGTERM, before)
 
 
 # -- steps ---------------------------------------------------------------------------------------------------------------
@@ -95,12 +99,15 @@ def segments(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str])
     options = replace(ProposalOptions(), n_superpixels=asked.superpixels)
     pools = proposal_store(folders, dataset, options, asked.stale)
     code = _run(Propose(dataset, options), pools, PROPOSALS_COST, asked, dataset, names)
+    pools = pools.of_images(dataset)
     done = [name for name in names if pools.has(name)]
     if code in (WRONG, INTERRUPTED) or not done:
         return code
     ranker: Store | None = None
     task: Task = Shorten(pools, asked.segments)
     if not asked.unranked:
+        if not (folders.ranker / f"{RANKER}.npz").is_file():
+            note(f"Learning from {len(done)} images which segments are likely to be objects")
         ranker, held_out = learn_ranker(folders, Source(dataset, done, asked.set, asked.seed), pools, asked.stale)
         task = Rank(pools, ranker_of(ranker), held_out, asked.segments)
     store = segment_store(folders, pools, ranker, asked.segments, asked.stale)
@@ -110,20 +117,22 @@ def segments(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str])
 def describe(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str]) -> int:
     """Describe the segments of every image."""
     folders = Folders(asked.out)
-    pools = Store.existing(folders.segments)
+    pools = _before(folders.segments, dataset)
+    done = _done(pools, names)
     options = replace(DescriptorOptions(), n_words=asked.words, n_colour_words=asked.words)
     line = _line(asked)
-    words = learn_words(folders, Source(dataset, names, asked.set, asked.seed), options, asked.stale, line)
+    words = learn_words(folders, Source(dataset, done, asked.set, asked.seed), options, asked.stale, line)
     _close(line)
     store = descriptor_store(folders, pools, words, options, asked.stale)
     task = Describe(dataset, pools, vocabularies_of(words), options)
-    return _run(task, store, DESCRIPTORS_COST, asked, dataset, names)
+    code = _run(task, store, DESCRIPTORS_COST, asked, dataset, done)
+    return code or _whole(done, names)
 
 
 def train(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str]) -> int:
     """Train a classifier on described segments."""
     folders = Folders(asked.out)
-    pools, described = Store.existing(folders.segments), Store.existing(folders.descriptors)
+    pools, described = _described(folders, dataset)
     rows = recognition.training_set(dataset, _done(described, names), pools, described, asked.per_class)
     classifier = _classifier()(random_state=asked.seed)
     classifier.fit(rows.descriptors, rows.overlaps, rows.choices)
@@ -135,42 +144,43 @@ def train(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str]) ->
 def predict(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str]) -> int:
     """Score segments and label pixels with a trained classifier."""
     folders = Folders(asked.out)
-    pools, described = Store.existing(folders.segments), Store.existing(folders.descriptors)
+    pools, described = _described(folders, dataset)
     if not folders.model.is_file():
         raise StoreError(f"{folders.model}: there is no classifier; train one first.")
     key = hashlib.blake2b(folders.model.read_bytes(), digest_size=8).hexdigest()
-    store = recognition.prediction_store(folders, described, key, asked.stale)
-    code = _run(
-        recognition.Predict(_classifier().load(folders.model), pools, described), store, SEGMENTS_COST, asked, dataset, names
-    )
-    for name in names:
+    store = recognition.prediction_store(folders, described, key, asked.stale).of_images(dataset)
+    task = recognition.Predict(_classifier().load(folders.model), pools, described)
+    done = _done(described, names)
+    code = _run(task, store, SEGMENTS_COST, asked, dataset, done)
+    for name in done:
         if store.has(name):
             recognition.save_labels(folders.labels / f"{name}.png", store.load(name)["labels"])
-    return code
+    return code or _whole(done, names)
 
 
 def evaluate(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str]) -> int:
     """Measure predictions against masks."""
     folders = Folders(asked.out)
-    pools, predicted = Store.existing(folders.segments), Store.existing(folders.predictions)
+    pools, described = _described(folders, dataset)
+    predicted = _before(folders.predictions, dataset)
+    _check_made_of(predicted, "descriptors", described)
     done = _done(predicted, names)
     found = recognition.evaluate(dataset, done, pools, predicted)
-    for name, precision, overlap in [("", None, None), *found.table()]:
-        cells = ("AP", "IoU") if precision is None else (f"{precision:.3f}", f"{overlap:.3f}")
-        sys.stdout.write(f"{name:<16}{cells[0]:>8}{cells[1]:>8}\n")
+    sys.stdout.write(f"{'':<16}{'AP':>8}{'IoU':>8}\n")
+    for name, precision, overlap in found.table():
+        sys.stdout.write(f"{name:<16}{precision:>8.3f}{overlap:>8.3f}\n")
     for name, value in found.summary().items():
         sys.stdout.write(f"{name:<30}{value:.4f}\n")
-    rows = {name: {"average precision": p, "intersection over union": i} for name, p, i in found.table()}
-    text = json.dumps({"images": found.n_images, "set": asked.set, **found.summary(), "classes": rows}, indent=1)
+    text = json.dumps({"set": asked.set, **found.plain()}, indent=1)
     replace_file(folders.out / f"evaluation_{Path(asked.set).stem}.json", lambda file: write_all(file, text.encode()))
-    return FINE if len(done) == len(names) else SOME_FAILED
+    return _whole(done, names)
 
 
 def show_sheets(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str]) -> int:
     """Draw contact sheets of images and their segments."""
     folders = Folders(asked.out)
-    pools = Store.existing(folders.segments)
-    predicted = Store.existing(folders.predictions) if folders.predictions.is_dir() else None
+    pools = _before(folders.segments, dataset)
+    predicted = _before(folders.predictions, dataset) if folders.predictions.is_dir() else None
     sheets, failed = {}, {}
     n_objects, n_found, total = 0, 0, 0.0
     for name in asked.image or names[: asked.images]:
@@ -200,6 +210,7 @@ def _run(task: Task, store: Store, cost: Cost, asked: argparse.Namespace, datase
     """Run a task over images: first what it will take, then how far it is, at last what failed."""
     if store.replaces is not None:
         note(f"{store.folder}: results of another configuration are made again: {store.replaces}.")
+    store = store.of_images(dataset)
     missing = [name for name in names if not store.has(name)]
     needed = estimate(dataset, missing, cost, asked.jobs, store)
     if missing:
@@ -245,6 +256,29 @@ def _done(store: Store, names: Sequence[str]) -> list[str]:
     if len(done) < len(names):
         note(f"{len(names) - len(done)} of {len(names)} images are not in {store.folder}, and are left out.")
     return done
+
+
+def _before(folder: Path, dataset: ImageSet) -> Store:
+    """What a step before has made of the images."""
+    return Store.existing(folder).of_images(dataset)
+
+
+def _described(folders: Folders, dataset: ImageSet) -> tuple[Store, Store]:
+    """Segments, and descriptors of just these."""
+    pools, described = _before(folders.segments, dataset), _before(folders.descriptors, dataset)
+    _check_made_of(described, "segments", pools)
+    return pools, described
+
+
+def _check_made_of(later: Store, name: str, earlier: Store) -> None:
+    """Refuse results that were made of other ones than those that are there now."""
+    if later.configuration.get(name) != earlier.key:
+        told = f"these were made of other {name} than those in {earlier.folder}; make them again (--stale redo)"
+        raise StoreError(f"{later.folder}: {told}.")
+
+
+def _whole(done: Sequence[str], names: Sequence[str]) -> int:
+    return FINE if len(done) == len(names) else SOME_FAILED
 
 
 def _shown(dataset: ImageSet, name: str, pools: Store, predicted: Store | None) -> show.Shown:

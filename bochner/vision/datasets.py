@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -13,7 +15,7 @@ import numpy as np
 from scipy import ndimage
 
 from bochner.arrays import Array
-from bochner.vision.images import LONGEST, full_size, read_image, read_labels, reduced
+from bochner.vision.images import LONGEST, full_size, label_values, read_image, read_labels, reduced
 
 VOID = 255
 """The label of pixels that count for nothing: edges of objects, and objects too difficult to label."""
@@ -22,6 +24,8 @@ VOC_CLASSES = (
     "diningtable", "dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor",
 )  # fmt: skip
 SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp")
+MARKED = 4096
+"""Bytes at each end of a file by which it is known."""
 SHOWN = 5
 """Names that an error lists at most."""
 
@@ -86,6 +90,19 @@ class ImageSet(ABC):
         """Height and width of an image, from its header alone."""
         size = full_size(self.image_path(name))
         return size if self.longest is None else reduced(size, self.longest)
+
+    def mark(self, name: str) -> str:
+        """A short text that tells images of equal names apart: by size, beginning and end of the file."""
+        try:
+            with open(self.image_path(name), "rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                parts = [str(size).encode()]
+                for start in (0, max(0, size - MARKED)):
+                    file.seek(start)
+                    parts.append(file.read(MARKED))
+        except (OSError, DataError):
+            return "missing"
+        return hashlib.blake2b(b" ".join(parts), digest_size=8).hexdigest()
 
     def truth(self, name: str) -> Truth:
         """The classes and objects of an image.
@@ -253,7 +270,7 @@ def _class_names(masks: Path) -> list[str]:
     for path in (masks / "classes.txt", masks.parent / "classes.txt"):
         if path.is_file():
             return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    labels = {int(label) for path in sorted(masks.glob("*.png")) for label in np.unique(read_labels(path))} - {0, VOID}
+    labels = {int(label) for path in sorted(masks.glob("*.png")) for label in label_values(path)} - {0, VOID}
     if not labels:
         raise DataError(f"{masks}: no mask has an object, so give classes, or a file classes.txt with a name a line.")
     if max(labels) >= VOID:

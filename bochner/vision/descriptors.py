@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -65,14 +66,14 @@ def word_histograms(image: Array, pool: SegmentPool, vocabularies: Vocabularies)
 def pyramid_histograms(
     image: Array, pool: SegmentPool, boundaries: BoundaryMaps, options: DescriptorOptions
 ) -> dict[str, Array]:
-    """Pyramids of edges (along the contour, inside, of the image's own gradients) and of binary patterns."""
+    """Pyramids of edges (fine ones on the contour, coarse ones inside, gradients of the image) and of binary patterns."""
     gray = brightness(image)
     n, sigma = options.n_orientations, options.smoothing
     boxes = Boxes.of(pool.labels, pool.members)
-    contour = contour_cells(pool, boundary_edges(boundaries.coarse, n, sigma), n, boxes, options.pyramid)
+    contour = contour_cells(pool, boundary_edges(boundaries.fine, n, sigma), n, boxes, replace(options.pyramid, block=1))
     rows, columns = np.indices(gray.shape).reshape(2, -1)
     pieces = Pieces.of(pool.labels.ravel(), rows, columns, options.pyramid.block)
-    maps = (boundary_edges(boundaries.fine, n, sigma), image_edges(gray, n, sigma))
+    maps = (boundary_edges(boundaries.coarse, n, sigma), image_edges(gray, n, sigma))
     histograms = [pieces.histogram(some.bins.ravel(), n, some.strength.ravel()) for some in maps]
     for n_points, radius in options.circles:
         found = patterns(gray, n_points, radius).ravel()
@@ -86,7 +87,8 @@ def pyramid_histograms(
 def contour_cells(pool: SegmentPool, edges: Edges, n_bins: int, boxes: Boxes, pyramid: Pyramid) -> Array:
     """Edges along the contours of segments, cell by cell: (s, side, side, n_bins).
 
-    Neighbouring pixels of which one lies in the segment and one does not count with the strength of both.
+    Neighbouring pixels of which one lies in the segment and one does not count with the strength of both. They are few, so
+    that blocks may be single pixels.
     """
     pieces, pairs, sides = crossings(pool.labels, pyramid.block)
     strength, bins = edges.strength.ravel()[pairs], edges.bins.ravel()[pairs]

@@ -85,15 +85,20 @@ def read_labels(path: str | Path, size: tuple[int, int] | None = None) -> Array:
 
     With ``size`` it is brought to that height and width, each pixel a copy of one of the mask's.
     """
-    with _opened(path) as image:
-        if image.mode not in LABEL_MODES:
-            raise ImageError(f"{path}: a mask must hold one label a pixel (palette or gray), and this one is {image.mode}.")
-        image.load()
-        if size is not None and image.size != size[::-1]:
-            labels = np.asarray(image)
+    with _opened_mask(path) as image:
+        labels = np.asarray(image)
+        if size is not None and labels.shape != size:
             rows, columns = (_centres(old, new) for old, new in zip(labels.shape, size, strict=True))
-            return labels[np.ix_(rows, columns)].astype(np.int32)
-        return np.asarray(image).astype(np.int32)
+            labels = labels[np.ix_(rows, columns)]
+        return labels.astype(np.int32)
+
+
+def label_values(path: str | Path) -> Array:
+    """The labels that a mask has, in ascending order."""
+    with _opened_mask(path) as image:
+        if image.mode in ("L", "P"):
+            return np.flatnonzero(image.histogram())
+        return np.unique(np.asarray(image).astype(np.int32))
 
 
 def reduced(size: tuple[int, int], longest: int) -> tuple[int, int]:
@@ -134,6 +139,16 @@ def _opened(path: str | Path) -> Iterator[Image.Image]:
     except BROKEN as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ImageError(f"{path}: the image cannot be read: {reason}.") from error
+
+
+@contextmanager
+def _opened_mask(path: str | Path) -> Iterator[Image.Image]:
+    """A mask whose pixels are in memory."""
+    with _opened(path) as image:
+        if image.mode not in LABEL_MODES:
+            raise ImageError(f"{path}: a mask must hold one label a pixel (palette or gray), and this one is {image.mode}.")
+        image.load()
+        yield image
 
 
 def _eight_bits(image: Image.Image, path: str | Path) -> Image.Image:

@@ -15,16 +15,16 @@ class DescriptorOptions:
     sift: SiftOptions = field(default_factory=SiftOptions)
     n_words: int = 300
     """Words of gray descriptors."""
-    n_colour_words: int = 300
+    n_colour_words: int = 500
     n_points: int = 500
     """Descriptors of each image that vocabularies are learned from."""
     pyramid: Pyramid = field(default_factory=Pyramid)
     """Cells of the bounding box of a segment, for histograms of gradients and of binary patterns."""
-    n_orientations: int = 16
+    n_orientations: int = 8
     """Orientations of gradients in such a cell, of half a turn."""
     smoothing: float = 1.0
     """Standard deviation in pixels of the Gaussian that smooths gradients of images and of boundaries."""
-    circles: tuple[tuple[int, float], ...] = ((8, 1.0), (16, 2.0))
+    circles: tuple[tuple[int, float], ...] = ((8, 2.0),)
     """Neighbours of a pixel in binary patterns: points on a circle, and its radius."""
 
     def __post_init__(self) -> None:

@@ -12,7 +12,7 @@ from bochner.vision.boundaries import Boundaries, as_colour, boundaries_of
 from bochner.vision.cuts import CutOptions, figures
 from bochner.vision.hierarchy import Likeness, border_scores, coarse_regions, distinct, hierarchy, unions
 from bochner.vision.pool import SegmentPool
-from bochner.vision.superpixels import RegionGraph, graph_of, superpixels_of
+from bochner.vision.superpixels import RegionGraph, graph_of, sharpened, superpixels_of
 
 LIKENESSES = (
     Likeness(border=0.2, colour=0.5, texture=0.5, size=8.0, fill=8.0),
@@ -45,7 +45,10 @@ class ProposalOptions:
 
 @dataclass(frozen=True)
 class Proposals:
-    """A pool of segments with what they were made from, at the size at which they were made."""
+    """A pool of segments with what they were made from, at the size at which they were made.
+
+    The superpixels of the pool are those of the graph, with borders that are moved to sharp edges.
+    """
 
     pool: SegmentPool
     graph: RegionGraph
@@ -97,7 +100,7 @@ def proposals_of(image: Array, options: ProposalOptions) -> Proposals:
     members = distinct(np.concatenate([whole, *cuts, *(tree[::-1] for tree in trees), *pairs]))
     members = members[members @ graph.sizes >= options.smallest * graph.labels.size]
     members = members[unlike(members, graph.sizes, options.alike)][: options.n_segments]
-    return Proposals(SegmentPool(graph.labels, members), graph, boundaries, scores)
+    return Proposals(SegmentPool(sharpened(image, graph.labels), members), graph, boundaries, scores)
 
 
 def overlaps_within(members: Array, sizes: Array) -> Array:

@@ -19,7 +19,7 @@ from bochner.arrays import Array
 class Pyramid:
     """Grids of 1, 2, ..., 2^(levels - 1) cells a side, whose borders lie at multiples of ``block`` pixels."""
 
-    levels: int = 3
+    levels: int = 4
     block: int = 4
 
     def __post_init__(self) -> None:

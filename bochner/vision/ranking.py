@@ -14,18 +14,27 @@ from bochner.durable import replace_file
 from bochner.vision.cues import cues_of
 from bochner.vision.proposals import Proposals, overlaps_within
 
+FAINT = 1e-6
+"""Scores and new parts below this one are taken to be this one."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RankingOptions:
     """How overlaps are predicted, and segments chosen."""
 
-    n_trees: int = 300
-    n_leaves: int = 31
-    learning_rate: float = 0.05
+    n_trees: int = 100
+    n_leaves: int = 16
+    learning_rate: float = 0.1
+    poor: float = 0.3
+    """Overlaps below this one are poor; there are many of them."""
+    poor_share: float = 0.3
+    """Of segments of poor overlap, the share that the trees are fitted to, with weights that make up for it."""
+    object_weight: float = 100.0
+    """What all segments of an object weigh together, besides the weight of one that each of them has."""
     n_folds: int = 3
     """Parts of the training images, each of which is scored by a model of the others."""
-    diversity: float = 0.3
-    """What an overlap of one with a segment that was chosen before takes from a score."""
+    diversity: float = 1.0
+    """Power of what is new in a segment, one less its overlap with those chosen before."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +55,8 @@ class Trees:
     """(): steps from a root to the deepest leaf."""
 
     @classmethod
-    def fit(cls, X: Array, y: Array, options: RankingOptions, seed: int) -> Trees:
-        """Boosted trees for rows (n, q) and targets (n,)."""
+    def fit(cls, X: Array, y: Array, weights: Array, options: RankingOptions, seed: int) -> Trees:
+        """Boosted trees for rows (n, q), targets (n,) and weights (n,)."""
         model = HistGradientBoostingRegressor(
             max_iter=options.n_trees,
             max_leaf_nodes=options.n_leaves,
@@ -56,7 +65,7 @@ class Trees:
             l2_regularization=1.0,
             early_stopping=False,
             random_state=seed,
-        ).fit(X, y)
+        ).fit(X, y, weights)
         return cls.of(model)
 
     @classmethod
@@ -101,7 +110,8 @@ class Ranked:
 class SegmentRanker:
     """Predicts the best overlap of a segment with an object, then lists segments that are likely and differ.
 
-    Segment k of the list is the one of the largest ``score - diversity * max over those before of the overlap with it``.
+    Segment k of the list is the one of the largest ``score * (1 - overlap) ** diversity``, where the overlap is the largest
+    one with a segment before it in the list.
     """
 
     trees: Trees
@@ -109,11 +119,14 @@ class SegmentRanker:
 
     @classmethod
     def fit(
-        cls, cues: Sequence[Array], best: Sequence[Array], options: RankingOptions | None = None, seed: int = 0
+        cls, cues: Sequence[Array], overlaps: Sequence[Array], options: RankingOptions | None = None, seed: int = 0
     ) -> SegmentRanker:
-        """From cues (s, q) and best overlaps (s,) of the segments of each training image."""
+        """From cues (s, q) of the segments of each training image, and their overlaps (s, k) with its objects."""
         options = RankingOptions() if options is None else options
-        return cls(Trees.fit(np.concatenate(cues), np.concatenate(best), options, seed), options.diversity)
+        rng = np.random.default_rng(seed)
+        rows = [_rows(some, theirs, options, rng) for some, theirs in zip(cues, overlaps, strict=True)]
+        X, y, weights = (np.concatenate(parts) for parts in zip(*rows, strict=True))
+        return cls(Trees.fit(X, y, weights, options, seed), options.diversity)
 
     def scores(self, cues: Array) -> Array:
         """Predicted best overlaps (s,)."""
@@ -140,7 +153,7 @@ class SegmentRanker:
 
 
 def cross_fit(
-    cues: Sequence[Array], best: Sequence[Array], options: RankingOptions | None = None, seed: int = 0
+    cues: Sequence[Array], overlaps: Sequence[Array], options: RankingOptions | None = None, seed: int = 0
 ) -> list[Array]:
     """Scores (s,) of the segments of each training image, from a ranker that did not see it."""
     options = RankingOptions() if options is None else options
@@ -148,7 +161,7 @@ def cross_fit(
     rankers = {
         part: SegmentRanker.fit(
             [some for some, own in zip(cues, parts, strict=True) if own != part],
-            [some for some, own in zip(best, parts, strict=True) if own != part],
+            [some for some, own in zip(overlaps, parts, strict=True) if own != part],
             options,
             seed,
         )
@@ -157,14 +170,38 @@ def cross_fit(
     return [rankers[part].scores(some) for some, part in zip(cues, parts, strict=True)]
 
 
+def best_overlaps(overlaps: Array) -> Array:
+    """Overlap (s,) of each segment with the object that it overlaps most, of (s, k); zero where there is none."""
+    return overlaps.max(axis=1, initial=0.0)
+
+
+def object_weights(overlaps: Array) -> Array:
+    """Weights (s,) of segments, of sum one over those that overlap an object most, in proportion to squared overlaps."""
+    best = best_overlaps(overlaps) ** 2
+    if not overlaps.shape[1]:
+        return best
+    own = overlaps.argmax(axis=1)
+    totals = np.bincount(own, best, minlength=overlaps.shape[1])
+    return best / np.maximum(totals[own], 1e-3)
+
+
+def _rows(cues: Array, overlaps: Array, options: RankingOptions, rng: np.random.Generator) -> tuple[Array, Array, Array]:
+    """Cues, best overlaps and weights of those segments of an image that the trees are fitted to."""
+    best = best_overlaps(overlaps)
+    poor = best < options.poor
+    weights = np.where(poor, 1 / options.poor_share, 1.0) * (1 + options.object_weight * object_weights(overlaps))
+    kept = ~poor | (rng.random(len(best)) < options.poor_share)
+    return cues[kept], best[kept], weights[kept]
+
+
 def diversify(scores: Array, overlaps: Array, max_segments: int, diversity: float) -> Array:
-    """Numbers of segments in the order of maximal marginal relevance: (k,)."""
-    worth = scores.astype(np.float64).copy()
-    nearest = np.zeros(len(scores))
+    """Numbers (k,) of segments in the order of maximal marginal relevance, see :class:`SegmentRanker`."""
+    worth = np.log(np.maximum(scores, FAINT))
+    new = np.zeros(len(scores))
     chosen: list[int] = []
     for _ in range(min(max_segments, len(scores))):
-        best = int(np.argmax(worth - diversity * nearest))
+        best = int(np.argmax(worth + diversity * new))
         chosen.append(best)
         worth[best] = -np.inf
-        nearest = np.maximum(nearest, overlaps[best])
+        new = np.minimum(new, np.log(np.maximum(1 - overlaps[best], FAINT)))
     return np.array(chosen, dtype=np.int64)

@@ -13,7 +13,7 @@ from PIL import Image
 
 from bochner.arrays import Array
 from bochner.durable import replace_file, write_all
-from bochner.vision.datasets import ImageSet
+from bochner.vision.datasets import DataError, ImageSet
 from bochner.vision.measures import (
     PixelCounts,
     average_precisions,
@@ -29,7 +29,10 @@ SEGMENTS_PER_CLASS = 10_000
 
 
 class Classifier(Protocol):
-    """What the steps ask of a classifier of segments. Descriptors are tables (n, q) under their names."""
+    """What the steps ask of a classifier of segments. Descriptors are tables (n, q) under their names.
+
+    Its class makes one with ``(random_state=seed)``, and by ``load(path)`` from a file. It goes to other processes.
+    """
 
     @property
     def threshold(self) -> float:
@@ -64,10 +67,12 @@ def training_set(
     overlaps = [class_overlaps(pool_of(segments, name), dataset.truth(name), len(dataset.classes)) for name in names]
     chosen = [choice.all for choice in choose_segments(np.concatenate(overlaps), n_per_class)]
     used = np.unique(np.concatenate(chosen)).astype(np.intp)
+    if not len(used):
+        raise DataError(f"No segment of these {len(names)} images has an overlap of {GOOD} or more: nothing can be learned.")
     starts = np.cumsum([0, *map(len, overlaps)])
     tables: dict[str, list[Array]] = {}
     for name, first, last in zip(names, starts, starts[1:], strict=False):
-        own = used[(used >= first) & (used < last)] - first
+        own = used[slice(*np.searchsorted(used, [first, last]))] - first
         if len(own):
             for kind, table in descriptors.load(name).items():
                 tables.setdefault(kind, []).append(table[own])
@@ -147,6 +152,14 @@ class Evaluation:
             (name, float(p), float(i)) for name, p, i in zip(names, precisions, self.intersection_over_union, strict=True)
         ]
 
+    def plain(self) -> dict[str, Any]:
+        """All measures as plain values, None where there is no number."""
+        rows = {
+            name: {"average precision": _plain(precision), "intersection over union": _plain(overlap)}
+            for name, precision, overlap in self.table()
+        }
+        return {"images": self.n_images, **{k: _plain(v) for k, v in self.summary().items()}, "classes": rows}
+
 
 def evaluate(dataset: ImageSet, names: Sequence[str], segments: Store, predictions: Store) -> Evaluation:
     """Measure the predictions of images with masks."""
@@ -173,3 +186,7 @@ def evaluate(dataset: ImageSet, names: Sequence[str], segments: Store, predictio
 
 def _mean(values: Array) -> float:
     return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
+
+
+def _plain(value: float) -> float | None:
+    return value if np.isfinite(value) else None

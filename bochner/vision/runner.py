@@ -137,7 +137,7 @@ def run_images(
     n_done = 0
     with store.writing() as log:
         missing = [name for name in names if not store.has(name)]
-        packing = _Packed(task, store.key)
+        packing = _Packed(task, store)
         results = _in_processes(packing, missing, n_jobs) if n_jobs > 1 else _here(packing, missing)
         start = time.monotonic()
         try:
@@ -164,10 +164,10 @@ class _Packed:
     """A task whose arrays come as the bytes of a file."""
 
     task: Task
-    key: str
+    store: Store
 
     def __call__(self, name: str) -> bytes:
-        return pack(self.task(name), self.key)
+        return pack(self.task(name), self.store.file_key(name))
 
 
 Result = tuple[str, bytes | None, str]

@@ -92,7 +92,7 @@ def best_segments(shown: Shown, classes: Sequence[str], most: int) -> list[tuple
 def tinted(image: Array, labels: Array) -> Array:
     """The image with the colours of labels (h, w) over it; background as it is."""
     layer = colours(256)[np.asarray(labels, dtype=np.uint8)]
-    mixed = (image.astype(np.uint16) + 2 * layer) // 3
+    mixed = (image.astype(np.uint16) + 2 * layer.astype(np.uint16)) // 3
     return np.where((labels > 0)[..., None], mixed, image).astype(np.uint8)
 
 

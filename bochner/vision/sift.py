@@ -25,8 +25,6 @@ WINDOW = 2.0
 """Standard deviation of the Gaussian weight of cells about the centre of a descriptor, in cells."""
 LARGEST = 0.2
 """No number of a descriptor of length one is larger; what is cut off is shared out by making the length one again."""
-COLOUR_FLOOR = 0.2
-"""A channel whose gradients are below this part of those of all channels counts for less than the others."""
 STRIPE = 24
 """Positions that are pooled in one product: few, so that most weights of their matrix are not zero."""
 AT_A_TIME = 2000
@@ -39,7 +37,7 @@ class SiftOptions:
     """A descriptor every ``step`` pixels, of cells of some widths in pixels: SIDE x SIDE cells each."""
 
     step: int = 4
-    widths: tuple[int, ...] = (4, 8, 12)
+    widths: tuple[int, ...] = (4, 8)
     smoothing: float = 1 / 6
     """Standard deviation of the Gaussian that smooths gradients, in widths of a cell."""
 
@@ -140,24 +138,13 @@ def cells(channels: Array, options: SiftOptions, width: int) -> Cells:
 
 
 def normalised(raw: Array) -> Array:
-    """Descriptors (n, LENGTH) of one channel: of length one, cut off at LARGEST, and again; zero where it is flat."""
+    """Descriptors (n, q) made of length one, cut off at LARGEST, and again of length one; zero where it is flat.
+
+    Those of several channels (n, c, LENGTH) are put side by side: channels count by the strength of their gradients.
+    """
+    raw = raw.reshape(len(raw), math.prod(raw.shape[1:]))
     found = raw * (1 / np.sqrt(_squares(raw) + TINY))[:, None]
     np.minimum(found, np.float32(LARGEST), out=found)
-    found *= (1 / np.sqrt(_squares(found) + TINY))[:, None]
-    return found
-
-
-def normalised_colours(raw: Array) -> Array:
-    """Descriptors (n, c * LENGTH) of c channels (n, c, LENGTH), side by side and together of length one.
-
-    Each channel first has a length of its own of about one, so that colours count as much as brightness, but for channels
-    that are faint beside the others.
-    """
-    squares = np.stack([_squares(raw[:, i]) for i in range(raw.shape[1])], axis=1)
-    floor = np.float32(COLOUR_FLOOR**2) * squares.sum(axis=1, keepdims=True)
-    found = raw * (1 / np.sqrt(squares + floor + TINY))[:, :, None]
-    np.minimum(found, np.float32(LARGEST), out=found)
-    found = found.reshape(len(raw), -1)
     found *= (1 / np.sqrt(_squares(found) + TINY))[:, None]
     return found
 

@@ -28,12 +28,14 @@ from bochner.vision.targets import class_overlaps
 from bochner.vision.words import Vocabularies
 
 Progress = Callable[[dict[str, Any]], None]
-PROPOSALS_COST = Cost(disk=3.0, memory=2000.0)
+PROPOSALS_COST = Cost(disk=3.0, memory=1000.0)
 SEGMENTS_COST = Cost(disk=0.3, memory=500.0)
-DESCRIPTORS_COST = Cost(disk=5.0, memory=3000.0)
+DESCRIPTORS_COST = Cost(disk=5.0, memory=500.0)
 """Measured on images of PASCAL VOC, and rounded up."""
 WORDS, RANKER = "words", "ranker"
 """Names of what is learned in its store."""
+ENOUGH = 0.9
+"""What was learned from this part of the images is not learned again for the rest."""
 VOCABULARY_IMAGES = 300
 """Images that vocabularies are learned from, at most, evenly spread over the set."""
 
@@ -193,14 +195,15 @@ class Source:
 def learned_store(folder: Path, wanted: dict[str, Any], source: Source, stale: str) -> Store:
     """The store of something that is learned once, from the first set it is asked for.
 
-    What was learned with the same options from another set, or from as many images of this one or more, is kept: training
-    and test images are treated alike.
+    What was learned with the same options from another set, or from most of these images, is kept: training and test images
+    are treated alike.
     """
     learned_from: dict[str, Any] = {"set": source.image_set, "images": len(source.names)}
     header = read_header(folder)
     if header is not None:
         before = header.pop("learned_from", {})
-        if header == wanted and (before.get("set") != source.image_set or before.get("images", 0) >= len(source.names)):
+        enough = before.get("images", 0) >= ENOUGH * len(source.names)
+        if header == wanted and (before.get("set") != source.image_set or enough):
             learned_from = before
     store = Store(folder, {**wanted, "learned_from": learned_from}, stale)
     if learned_from["set"] != source.image_set and not any(folder.glob("*.npz")):
@@ -217,7 +220,8 @@ def learn_ranker(folders: Folders, source: Source, proposals: Store, stale: str 
     options = RankingOptions()
     wanted = configuration_of(step=RANKER, proposals=proposals.key, options=options, seed=source.seed)
     store = learned_store(folders.ranker, wanted, source, stale)
-    held_out = Store(folders.ranker / "held_out", configuration_of(step="held out", ranker=store.key), "redo")
+    made_of = configuration_of(step="held out", ranker=store.key)
+    held_out = Store(folders.ranker / "held_out", made_of, "redo").of_images(source.dataset)
     if not store.has(RANKER):
         with store.writing(), one_blas_thread():
             cues, best, names = [], [], []

@@ -9,6 +9,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from copy import copy
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,11 @@ import numpy as np
 import bochner
 from bochner.arrays import Array
 from bochner.durable import PARTIAL, Log, replace_file, suppressed, write_all
+from bochner.vision.datasets import ImageSet
 
 HEADER, FAILED = "store.json", "failed.log"
 KEY = "configuration"
-"""The array of a file that says of which configuration it is."""
+"""The array of a file that says of which configuration and image it is."""
 FORMAT = 1
 """Changes with the meaning of what is stored."""
 UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
@@ -63,6 +65,8 @@ class Store:
         self.folder = Path(folder)
         self.configuration = dict(configuration)
         self.key = key_of(configuration)
+        self.images: ImageSet | None = None
+        """Where the images are; None where files are taken for those of their names."""
         self.replaces: str | None = None
         """What differs from the configuration that was there, where files are to be replaced."""
         before = read_header(self.folder)
@@ -85,6 +89,16 @@ class Store:
             raise StoreError(f"{folder}: nothing has been computed here.")
         return cls(folder, configuration)
 
+    def of_images(self, images: ImageSet) -> Store:
+        """The same store, in which files of other images of the same names do not count."""
+        store = copy(self)
+        store.images = images
+        return store
+
+    def file_key(self, name: str) -> str:
+        """What the file of an image says it is of: the configuration, and the image where that is known."""
+        return self.key if self.images is None else f"{self.key} {self.images.mark(name)}"
+
     def path(self, name: str) -> Path:
         """The file of an image."""
         return self.folder / f"{name}.npz"
@@ -92,7 +106,7 @@ class Store:
     def has(self, name: str) -> bool:
         """Whether an image is done: its file is there, whole, and of this configuration."""
         with suppress(*UNREADABLE), open(self.path(name), "rb") as file, np.load(file, allow_pickle=False) as found:
-            return str(found[KEY]) == self.key
+            return self._is_own(name, str(found[KEY]))
         return False
 
     def load(self, name: str) -> dict[str, Array]:
@@ -105,13 +119,13 @@ class Store:
                 key = str(arrays.pop(KEY))
         except UNREADABLE as error:
             raise StoreError(f"{self.path(name)}: the file is damaged; compute it again.") from error
-        if key != self.key:
-            raise StoreError(f"{self.path(name)}: the file is of another configuration; compute it again.")
+        if not self._is_own(name, key):
+            raise StoreError(f"{self.path(name)}: the file is of another configuration or image; compute it again.")
         return arrays
 
     def save(self, name: str, arrays: Mapping[str, Array]) -> None:
         """Write the arrays of an image, in the place of earlier ones."""
-        self.put(name, pack(arrays, self.key))
+        self.put(name, pack(arrays, self.file_key(name)))
 
     def put(self, name: str, packed: bytes) -> None:
         """Write a file that :func:`pack` made."""
@@ -131,6 +145,9 @@ class Store:
             yield log
         finally:
             log.close()
+
+    def _is_own(self, name: str, key: str) -> bool:
+        return key.split(" ")[0] == self.key if self.images is None else key == self.file_key(name)
 
     def _write_header(self) -> None:
         try:

@@ -11,10 +11,12 @@ from skimage.segmentation import watershed
 
 from bochner.arrays import Array
 from bochner.vision.agglomerate import Borders, cluster_labels, merge_weakest
-from bochner.vision.boundaries import Boundaries, lab_of
+from bochner.vision.boundaries import Boundaries, Gradients, lab_of
 
 MINIMUM_BLUR = 1.0
 """Standard deviation in pixels of the Gaussian before minima of the strength are taken."""
+REACH = 3.0
+"""How far in pixels borders move towards sharp edges."""
 COLOUR_BINS, ANGLES, CONTRASTS = 8, 8, (0.01, 0.03, 0.08)
 TEXTURE_SCALES = (1.0, 2.0)
 
@@ -66,6 +68,21 @@ def superpixels_of(image: Array, boundaries: Boundaries, n_regions: int) -> Arra
     colours = _means(labels, lab_of(image), sizes)
     parents = merge_weakest(Borders(pairs, lengths, sums[:, 0]), sizes, colours, n_regions)
     return cluster_labels(parents, len(sizes))[labels].astype(np.int32)
+
+
+def sharpened(image: Array, labels: Array) -> Array:
+    """Labels (h, w) whose borders lie on the sharpest edges of brightness and colour at most ``REACH`` pixels away."""
+    inside = np.ones(labels.shape, dtype=np.uint8)
+    for first, second in (((slice(None), slice(-1)), (slice(None), slice(1, None))), ((slice(-1),), (slice(1, None),))):
+        cut = labels[first] != labels[second]
+        inside[first][cut] = inside[second][cut] = 0
+    if inside.all():
+        return labels
+    depths = cv2.distanceTransform(inside, cv2.DIST_L2, 3)
+    deepest = ndimage.maximum(depths, labels, np.arange(labels.max() + 1))
+    core = depths >= np.minimum(REACH, deepest)[labels]
+    edges = Gradients.of(lab_of(image), 1.0).length
+    return watershed(edges, np.where(core, labels + 1, 0)).astype(np.int32) - 1
 
 
 def graph_of(image: Array, boundaries: Boundaries, labels: Array) -> RegionGraph:

@@ -12,7 +12,7 @@ import numpy as np
 from bochner.arrays import Array
 from bochner.durable import replace_file
 from bochner.vision.options import DescriptorOptions
-from bochner.vision.sift import SiftOptions, dense, normalised, normalised_colours, opponent
+from bochner.vision.sift import SiftOptions, dense, normalised, opponent
 
 BATCH = 4096
 """Descriptors of a step of k-means."""
@@ -77,7 +77,7 @@ class Vocabularies:
         gray, colour, places = [], [], []
         for raw, pixels in dense(opponent(image), self.sift):
             gray.append(self.gray.assign(normalised(raw[:, 0])))
-            colour.append(self.colour.assign(normalised_colours(raw)))
+            colour.append(self.colour.assign(normalised(raw)))
             places.append(flat[pixels])
         where = np.concatenate(places)
         return (
@@ -111,7 +111,7 @@ def _sample(image: Array, options: DescriptorOptions, rng: np.random.Generator) 
     """Some gray and colour descriptors of an image, at random places and scales."""
     raw = np.concatenate([some for some, _ in dense(opponent(image), options.sift)])
     raw = raw[rng.permutation(len(raw))[: options.n_points]]
-    return normalised(raw[:, 0]), normalised_colours(raw)
+    return normalised(raw[:, 0]), normalised(raw)
 
 
 def _counts(places: Array, words: Array, shape: tuple[int, int]) -> Array:

@@ -121,6 +121,19 @@ def test_another_configuration_is_refused_or_redone(copy, capsys):
     assert "segments was" in capsys.readouterr().err
 
 
+def test_an_image_that_was_changed_is_computed_again(copy, capsys):
+    data, out = copy
+    shutil.copy(data / "JPEGImages" / "two0.jpg", data / "JPEGImages" / "one0.jpg")
+    assert run("segments", data, out, *FEW) == 0
+    assert capsys.readouterr().err.count(f"1 images done, {len(TRAIN) - 1} were there before") == 2
+    assert run("describe", data, out, *WORDS) == 0
+    first, second = (Store.existing(out / "descriptors").load(name) for name in ("one0", "two0"))
+    assert all(np.isfinite(table).all() for table in first.values())
+    proposals = [Store.existing(out / "proposals").load(name)["labels"] for name in ("one0", "two0")]
+    np.testing.assert_array_equal(*proposals)
+    assert first.keys() == second.keys()
+
+
 def test_more_images_teach_other_words_and_another_ranker(made, tmp_path, capsys):
     data, _ = made
     assert run("segments", data, tmp_path, "--limit", "3", *FEW) == 0
@@ -158,7 +171,7 @@ def test_images_that_fail_are_listed_and_the_others_go_on(made, tmp_path, capsys
     assert f"  two0: {path}: the image cannot be read" in told
     assert "one1.jpg: this image is missing" in told
     assert run("describe", data, tmp_path / "out", *WORDS) == command.SOME_FAILED
-    assert f"  two0: {path}: the image cannot be read" in capsys.readouterr().err
+    assert "2 of 8 images are not in" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -297,6 +310,8 @@ def test_train_predict_evaluate_and_show(copy, monkeypatch, capsys):
     stored = json.loads((out / "evaluation_val.json").read_text())
     assert stored["balanced accuracy"] == expected.balanced_accuracy
     assert stored["images"] == 2
+    assert stored["classes"]["aeroplane"]["intersection over union"] == expected.intersection_over_union[1]
+    assert stored["classes"]["cat"] == {"average precision": None, "intersection over union": None}
     for name in VAL:
         found = stores[1].load(name)
         with Image.open(out / "labels" / f"{name}.png") as picture:
@@ -307,6 +322,31 @@ def test_train_predict_evaluate_and_show(copy, monkeypatch, capsys):
     (out / "model.npz").write_bytes((out / "model.npz").read_bytes() + b" ")
     assert run("predict", data, out, "--set", "val", "--jobs", "1") == command.WRONG
     assert "model was" in capsys.readouterr().err
+
+
+def test_results_of_what_was_there_before_are_refused(copy, monkeypatch, capsys):
+    data, out = copy
+    monkeypatch.setattr(command, "CLASSIFIER", (__name__, "Nearest"))
+    assert run("train", data, out) == 0
+    assert run("predict", data, out, "--set", "val", "--jobs", "1") == 0
+    for some in ("train", "val"):
+        assert run("segments", data, out, "--set", some, *FEW[:2], "--segments", "9", "--jobs", "1", "--stale", "redo") == 0
+    capsys.readouterr()
+    for step in ("train", "predict", "evaluate"):
+        assert run(step, data, out, "--set", "val") == command.WRONG
+        assert "these were made of other segments" in capsys.readouterr().err
+    for some in ("train", "val"):
+        assert run("describe", data, out, "--set", some, *WORDS, "--stale", "redo") == 0
+    capsys.readouterr()
+    assert run("evaluate", data, out, "--set", "val") == command.WRONG
+    assert "these were made of other descriptors" in capsys.readouterr().err
+
+
+def test_too_many_words_are_one_line(made, tmp_path, capsys):
+    data, out = made
+    shutil.copytree(out / "segments", tmp_path / "segments")
+    assert run("describe", data, tmp_path, "--words", "1000000", "--jobs", "1") == command.WRONG
+    assert "1000000 words need as many descriptors" in capsys.readouterr().err
 
 
 def test_training_rows_are_those_that_were_chosen(made):
@@ -323,6 +363,14 @@ def test_training_rows_are_those_that_were_chosen(made):
         positive = rows.overlaps[own, k] >= 0.5
         assert positive.sum() == (~positive).sum() <= 3
     assert sum(map(len, rows.choices)) > 0
+
+
+def test_images_without_objects_teach_nothing(made, capsys):
+    assert run("train", *made, "--set", str(made[1].parent / "empty.txt")) == command.WRONG
+    capsys.readouterr()
+    (made[1].parent / "empty.txt").write_text("empty0\nempty1\n")
+    assert run("train", *made, "--set", str(made[1].parent / "empty.txt")) == command.WRONG
+    assert "nothing can be learned" in capsys.readouterr().err
 
 
 def test_no_classifier_in_this_version(made, monkeypatch, capsys):

@@ -16,9 +16,18 @@ from bochner.vision.pyramid import Pyramid
 from bochner.vision.sift import SiftOptions
 from bochner.vision.words import Vocabularies
 from tests.vision.cases import random_maps, random_pool, texture
+from tests.vision.test_phog import naive_contour
 from tests.vision.test_pyramid import naive_cells
 
-OPTIONS = DescriptorOptions(sift=SiftOptions(4, (4, 8)), n_words=12, n_colour_words=15, n_points=150, n_orientations=6)
+OPTIONS = DescriptorOptions(
+    sift=SiftOptions(4, (4, 8)),
+    n_words=12,
+    n_colour_words=15,
+    n_points=150,
+    pyramid=Pyramid(3),
+    n_orientations=6,
+    circles=((8, 1.0), (16, 2.0)),
+)
 LENGTHS = {"sift": 12, "colour_sift": 15, "phog": 21 * 6, "lbp": 21 * (10 + 18)}
 
 
@@ -68,7 +77,7 @@ def test_pyramids_are_those_of_the_mask(scene, vocabularies):
     image, pool, maps = scene
     found = describe(*scene, vocabularies, OPTIONS)
     edges = {
-        "phog_foreground": boundary_edges(maps.fine, 6, OPTIONS.smoothing),
+        "phog_foreground": boundary_edges(maps.coarse, 6, OPTIONS.smoothing),
         "phog_plain": image_edges(sift.brightness(image), 6, OPTIONS.smoothing),
     }
     for name, some in edges.items():
@@ -76,6 +85,17 @@ def test_pyramids_are_those_of_the_mask(scene, vocabularies):
             finest = naive_cells(pool.mask(i), some.bins, some.strength, 6, OPTIONS.pyramid)
             expected = OPTIONS.pyramid.stack(finest[None])[0]
             np.testing.assert_allclose(found[name][i], expected / max(1e-30, expected.sum()), atol=1e-6)
+
+
+def test_contours_are_those_of_the_mask(scene, vocabularies):
+    """Fine boundaries, in cells whose borders are exact to a pixel."""
+    _, pool, maps = scene
+    found = describe(*scene, vocabularies, OPTIONS)["phog_contour"]
+    edges = boundary_edges(maps.fine, 6, OPTIONS.smoothing)
+    for i in range(pool.n_segments):
+        finest = naive_contour(pool.mask(i), edges, 6, Pyramid(3, 1))
+        expected = OPTIONS.pyramid.stack(finest[None])[0]
+        np.testing.assert_allclose(found[i], expected / max(1e-30, expected.sum()), atol=1e-6)
 
 
 def test_the_background_is_the_foreground_of_the_complement(scene, vocabularies):
@@ -169,9 +189,9 @@ def test_gray_images_and_empty_pools(scene, vocabularies):
 
 def test_options_that_vocabularies_were_not_made_with(scene, vocabularies):
     with pytest.raises(ValueError, match="The vocabularies are of"):
-        describe(*scene, vocabularies, DescriptorOptions())
+        describe(*scene, vocabularies, DescriptorOptions(sift=SiftOptions(4, (4, 8, 12))))
     found = describe(*scene, vocabularies)
-    assert found["phog_plain"].shape[1] == 21 * DescriptorOptions().n_orientations
+    assert found["phog_plain"].shape[1] == 85 * DescriptorOptions().n_orientations
 
 
 def test_images_and_pools_of_other_sizes(scene, vocabularies):

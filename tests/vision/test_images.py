@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from bochner.vision.images import ImageError, full_size, image_size, read_image, read_labels, reduced
+from bochner.vision.images import ImageError, full_size, image_size, label_values, read_image, read_labels, reduced
 
 ORIENTATION = 0x0112
 
@@ -196,6 +196,7 @@ def test_labels_come_back(tmp_path, rng, dtype):
     labels = rng.integers(0, 250, (6, 9)).astype(dtype)
     Image.fromarray(labels).save(tmp_path / "a.png")
     np.testing.assert_array_equal(read_labels(tmp_path / "a.png"), labels)
+    np.testing.assert_array_equal(label_values(tmp_path / "a.png"), np.unique(labels))
 
 
 def test_labels_of_a_palette_are_its_indices(tmp_path, rng):

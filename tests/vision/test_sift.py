@@ -105,7 +105,7 @@ def test_arrays_that_are_no_images(shape):
 def all_descriptors(image, options=None):
     """Gray and colour descriptors of all points."""
     raw = np.concatenate([some for some, _ in sift.dense(sift.opponent(image), options or SiftOptions())])
-    return sift.normalised(raw[:, 0]), sift.normalised_colours(raw)
+    return sift.normalised(raw[:, 0]), sift.normalised(raw)
 
 
 @pytest.mark.parametrize("change", [lambda image: image + 64, lambda image: image * 0.25], ids=["brightness", "contrast"])
@@ -138,14 +138,19 @@ def test_a_flat_image_has_descriptors_of_zero():
         np.testing.assert_array_equal(found, 0)
 
 
-def test_faint_channels_count_for_less():
-    """Two channels alike have equal shares; one of a thousandth of the gradients next to none."""
+def test_channels_count_by_their_gradients():
+    """A channel of half the gradients has half the length, before large numbers are cut off: none is, of random ones."""
     raw = np.random.default_rng(6).random((5, 1, 128)).astype(np.float32)
-    even = sift.normalised_colours(np.concatenate([raw, raw], axis=1)).reshape(5, 2, 128)
-    np.testing.assert_array_equal(even[:, 0], even[:, 1])
-    uneven = sift.normalised_colours(np.concatenate([raw, raw / 1000], axis=1)).reshape(5, 2, 128)
-    shares = np.linalg.norm(uneven, axis=2)
-    assert (shares[:, 1] < 0.006 * shares[:, 0]).all()
+    found = sift.normalised(np.concatenate([raw, raw / 2], axis=1))
+    np.testing.assert_allclose(found[:, 128:], found[:, :128] / 2, rtol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-6)
+
+
+def test_large_numbers_are_cut_off():
+    raw = np.ones((1, 128), dtype=np.float32)
+    raw[0, 0] = 1000
+    expected = np.r_[0.2, np.full(127, 1 / np.sqrt(1000**2 + 127))]
+    np.testing.assert_allclose(sift.normalised(raw)[0], expected / np.linalg.norm(expected), rtol=1e-5)
 
 
 def test_orientation_maps_share_out_the_lengths_of_gradients():

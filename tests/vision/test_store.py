@@ -1,12 +1,15 @@
 """One file an image, whole or not there, of one configuration."""
 
+import shutil
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 import bochner
+from bochner.vision.datasets import VOCDataset
 from bochner.vision.store import Store, StoreError, configuration_of, key_of
+from tests.vision.trees import voc_tree
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,23 @@ def test_damaged_and_missing_files_count_as_not_there(tmp_path):
         store.load("two")
     with pytest.raises(StoreError, match="nothing has been computed"):
         Store.existing(tmp_path / "elsewhere")
+
+
+def test_files_of_other_images_of_the_same_names_do_not_count(tmp_path):
+    first, second = (VOCDataset(voc_tree(tmp_path / str(seed), seed=seed)) for seed in (1, 2))
+    store = opened(tmp_path / "store")
+    own, other = store.of_images(first), store.of_images(second)
+    own.save("one", ARRAYS)
+    assert own.has("one")
+    assert not other.has("one")
+    with pytest.raises(StoreError, match="or image"):
+        other.load("one")
+    assert store.has("one")  # who does not say where the images are is not asked
+    assert own.load("one").keys() == store.load("one").keys() == ARRAYS.keys()
+    shutil.copytree(first.root, tmp_path / "moved")
+    assert store.of_images(VOCDataset(tmp_path / "moved")).has("one")
+    first.image_path("one").unlink()
+    assert not own.has("one")
 
 
 def test_one_program_at_a_time(tmp_path):

@@ -68,7 +68,7 @@ def test_counts_are_those_of_the_words_at_each_point(vocabularies):
             cdist(descriptors, words).argmin(axis=1)
             for descriptors, words in (
                 (sift.normalised(raw[:, 0]), vocabularies.gray.words),
-                (sift.normalised_colours(raw), vocabularies.colour.words),
+                (sift.normalised(raw), vocabularies.colour.words),
             )
         ]
         for pixel, one, other in zip(pixels, *nearest, strict=True):
