@@ -51,7 +51,7 @@ def test_shapes_are_those_of_masks(found):
 
 
 def test_hulls_are_a_little_larger_than_convex_ones(found):
-    """Over a chord c of the hull stands a triangle of area c^2 tan(pi / 16) / 4 at most; chords sum to the perimeter at most."""
+    """A triangle on a chord c of the hull has an area of c^2 tan(pi / 16) / 4 at most; chords sum to the perimeter."""
     rows, columns = (axis.ravel().astype(float) for axis in np.indices((120, 160)))
     areas = _hull_areas(_extents(found.graph, found.pool.members.astype(np.float32), rows, columns))
     for i in (1, 20, 149):
