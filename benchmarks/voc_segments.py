@@ -16,10 +16,10 @@ from typing import Any
 
 import cv2
 import numpy as np
+from harness import PACKAGES, manifest, write_results
 from PIL import Image
 from threadpoolctl import threadpool_limits
 
-from benchmarks.harness import PACKAGES, manifest, write_results
 from bochner.vision.cues import cues_of
 from bochner.vision.proposals import ProposalOptions, overlaps_within, proposals_of
 from bochner.vision.ranking import SegmentRanker, diversify

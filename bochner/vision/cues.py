@@ -115,7 +115,7 @@ def _extents(graph: RegionGraph, members: Array, rows: Array, columns: Array) ->
     found = []
     for angle in 2 * np.pi * np.arange(DIRECTIONS) / DIRECTIONS:
         reach = np.maximum.reduceat(np.cos(angle) * columns + np.sin(angle) * rows, starts).astype(np.float32)
-        found.append(np.where(members > 0, reach, -np.float32(9)).max(axis=1))
+        found.append(np.where(members > 0, reach, -np.float32(np.inf)).max(axis=1))
     return np.stack(found, axis=1)
 
 

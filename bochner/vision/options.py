@@ -24,7 +24,7 @@ class DescriptorOptions:
     """Orientations of gradients in such a cell, of half a turn."""
     smoothing: float = 1.0
     """Standard deviation in pixels of the Gaussian that smooths gradients of images and of boundaries."""
-    circles: tuple[tuple[int, float], ...] = ((8, 2.0),)
+    circles: tuple[tuple[int, float], ...] = ((8, 1.0),)
     """Neighbours of a pixel in binary patterns: points on a circle, and its radius."""
 
     def __post_init__(self) -> None:

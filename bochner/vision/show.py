@@ -17,7 +17,7 @@ from bochner.vision.boundaries import boundaries_of
 from bochner.vision.datasets import Truth
 from bochner.vision.pool import SegmentPool
 from bochner.vision.recognition import colours
-from bochner.vision.targets import GOOD, class_overlaps
+from bochner.vision.targets import GOOD, class_overlaps, object_overlaps
 
 WIDTH, CAPTION, GAP, COLUMNS = 240, 16, 6, 4
 """Pixels of a panel, of the line below it and between panels; panels side by side."""
@@ -74,8 +74,7 @@ def best_segments(shown: Shown, classes: Sequence[str], most: int) -> list[tuple
     if scores is not None:
         order = np.argsort(-scores.max(axis=1), kind="stable")
     elif truth is not None and truth.objects_of():
-        each = pool.overlaps(np.stack([mask for _, mask in truth.objects_of()]), truth.void)
-        order = _distinct(np.argsort(-each, axis=0, kind="stable").ravel(), most)
+        order = _distinct(np.argsort(-object_overlaps(pool, truth), axis=0, kind="stable").ravel(), most)
     else:
         order = np.arange(pool.n_segments)
     found = []
@@ -133,11 +132,8 @@ def write_sheets(folder: Path, sheets: dict[str, bytes], lead: str) -> Path:
 
 def pool_summary(pool: SegmentPool, truth: Truth) -> tuple[int, int, float]:
     """Objects of an image, those with a segment of overlap GOOD or more, and the sum of their best overlaps."""
-    objects = truth.objects_of()
-    if not objects or not pool.n_segments:
-        return len(objects), 0, 0.0
-    best = pool.overlaps(np.stack([mask for _, mask in objects]), truth.void).max(axis=0)
-    return len(objects), int((best >= GOOD).sum()), float(best.sum())
+    best = object_overlaps(pool, truth).max(axis=0, initial=0.0)
+    return len(best), int((best >= GOOD).sum()), float(best.sum())
 
 
 def _height(panel: Panel) -> int:

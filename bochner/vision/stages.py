@@ -24,13 +24,13 @@ from bochner.vision.proposals import ProposalOptions, at_size, overlaps_within, 
 from bochner.vision.ranking import RankingOptions, SegmentRanker, Trees, cross_fit, diversify
 from bochner.vision.runner import Cost
 from bochner.vision.store import Store, StoreError, configuration_of, read_header
-from bochner.vision.targets import class_overlaps
+from bochner.vision.targets import object_overlaps
 from bochner.vision.words import Vocabularies
 
 Progress = Callable[[dict[str, Any]], None]
 PROPOSALS_COST = Cost(disk=3.0, memory=1000.0)
 SEGMENTS_COST = Cost(disk=0.3, memory=500.0)
-DESCRIPTORS_COST = Cost(disk=5.0, memory=500.0)
+DESCRIPTORS_COST = Cost(disk=6.0, memory=500.0)
 """Measured on images of PASCAL VOC, and rounded up."""
 WORDS, RANKER = "words", "ranker"
 """Names of what is learned in its store."""
@@ -224,7 +224,7 @@ def learn_ranker(folders: Folders, source: Source, proposals: Store, stale: str 
     held_out = Store(folders.ranker / "held_out", made_of, "redo").of_images(source.dataset)
     if not store.has(RANKER):
         with store.writing(), one_blas_thread():
-            cues, best, names = [], [], []
+            cues, overlaps, names = [], [], []
             for name in source.names:
                 try:
                     truth = source.dataset.truth(name)
@@ -232,13 +232,13 @@ def learn_ranker(folders: Folders, source: Source, proposals: Store, stale: str 
                     continue
                 found = proposals.load(name)
                 cues.append(found["cues"])
-                best.append(class_overlaps(SegmentPool.from_arrays(found), truth, len(source.dataset.classes)).max(axis=1))
+                overlaps.append(object_overlaps(SegmentPool.from_arrays(found), truth))
                 names.append(name)
-            if sum(bool(some.any()) for some in best) < 2:
+            if sum(some.shape[1] > 0 for some in overlaps) < 2:
                 raise StoreError(f"{store.folder}: a ranker needs two images with objects in their masks, or more.")
-            for name, scores in zip(names, cross_fit(cues, best, options, source.seed), strict=True):
+            for name, scores in zip(names, cross_fit(cues, overlaps, options, source.seed), strict=True):
                 held_out.save(name, {"scores": scores})
-            ranker = SegmentRanker.fit(cues, best, options, source.seed)
+            ranker = SegmentRanker.fit(cues, overlaps, options, source.seed)
             trees = {field.name: getattr(ranker.trees, field.name) for field in fields(Trees)}
             store.save(RANKER, {**trees, "diversity": np.array(ranker.diversity)})
     return store, held_out

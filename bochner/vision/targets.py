@@ -29,13 +29,18 @@ class Choice:
         return np.sort(np.concatenate([self.positives, self.negatives]))
 
 
+def object_overlaps(pool: SegmentPool, truth: Truth) -> Array:
+    """Overlap of each of s segments with each of k objects: (s, k). Void pixels do not count."""
+    objects = truth.objects_of()
+    if not objects:
+        return np.zeros((pool.n_segments, 0))
+    return pool.overlaps(np.stack([mask for _, mask in objects]), truth.void)
+
+
 def class_overlaps(pool: SegmentPool, truth: Truth, n_classes: int) -> Array:
     """Overlap of each of s segments with that object of each class which it fits best: (s, n_classes), zero without one."""
     best = np.zeros((pool.n_segments, n_classes))
-    objects = truth.objects_of()
-    if objects:
-        overlaps = pool.overlaps(np.stack([mask for _, mask in objects]), truth.void)
-        np.maximum.at(best.T, [index for index, _ in objects], overlaps.T)
+    np.maximum.at(best.T, [index for index, _ in truth.objects_of()], object_overlaps(pool, truth).T)
     return best
 
 

@@ -142,7 +142,7 @@ def wait_for(condition, seconds=60):
 
 
 @each_way
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "killed"])
+@pytest.mark.parametrize("how", [signal.SIGINT, getattr(signal, "SIGKILL", None)], ids=["Ctrl-C", "killed"])
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_a_run_that_is_stopped_goes_on_where_it_was(tmp_path, store, n_jobs, how):
     process = started(tmp_path, n_jobs)
