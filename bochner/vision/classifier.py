@@ -122,11 +122,9 @@ class SegmentClassifier(BaseEstimator):
     def _model(self, validation: Any) -> Any:
         options = {"validation": validation, "random_state": self.random_state, "verbose": self.verbose}
         if self.learner == "single-kernel":
-            return KernelRegressor(
-                self.kernel, n_features=self.n_features or SINGLE_FEATURES, standardize=False, **options
-            )
+            return KernelRegressor(self.kernel, n_features=self.n_features or SINGLE_FEATURES, standardize=False, **options)
         return MultipleKernelRegressor(
-            {name: self.kernel for name in self.descriptors_},
+            dict.fromkeys(self.descriptors_, self.kernel),
             n_features=self.n_features or FEATURES,
             scale=self.scale,
             l1_ratio=0.0 if self.learner == "average" else "auto",

@@ -135,7 +135,7 @@ def train(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str]) ->
     pools, described = _described(folders, dataset)
     rows = recognition.training_set(dataset, _done(described, names), pools, described, asked.per_class)
     classifier = _classifier()(random_state=asked.seed)
-    classifier.fit(rows.descriptors, rows.overlaps, rows.choices)
+    classifier.fit(rows.descriptors, rows.overlaps, rows.images)
     classifier.save(folders.model)
     note(f"{len(rows.overlaps):,} segments: wrote {folders.model}")
     return FINE

@@ -38,8 +38,8 @@ class Classifier(Protocol):
     def threshold(self) -> float:
         """A segment whose score of a class is above this shows that class."""
 
-    def fit(self, descriptors: Mapping[str, Array], overlaps: Array, choices: Sequence[Array]) -> Any:
-        """Learn from n segments with overlaps (n, c): class k from the rows ``choices[k]``."""
+    def fit(self, descriptors: Mapping[str, Array], overlaps: Array, images: Array) -> Any:
+        """Learn from n segments with overlaps (n, c), of images with these numbers (n,)."""
 
     def scores(self, descriptors: Mapping[str, Array]) -> Array:
         """Scores (n, c) of segments."""
@@ -58,6 +58,8 @@ class TrainingSet:
     """(n, c)."""
     choices: Sequence[Array]
     """Rows of each class."""
+    images: Array
+    """The number of the image of each row: (n,)."""
 
 
 def training_set(
@@ -77,7 +79,9 @@ def training_set(
             for kind, table in descriptors.load(name).items():
                 tables.setdefault(kind, []).append(table[own])
     stacked = {kind: np.concatenate(parts) for kind, parts in tables.items()}
-    return TrainingSet(stacked, np.concatenate(overlaps)[used], [np.searchsorted(used, some) for some in chosen])
+    choices = [np.searchsorted(used, some) for some in chosen]
+    images = np.searchsorted(starts, used, side="right") - 1
+    return TrainingSet(stacked, np.concatenate(overlaps)[used], choices, images)
 
 
 @dataclass(frozen=True)

@@ -275,9 +275,8 @@ class Nearest:
     def __init__(self, random_state=0):
         self.random_state = random_state
 
-    def fit(self, descriptors, overlaps, choices):
-        rows = np.unique(np.concatenate(choices))
-        self.rows, self.overlaps = descriptors["colour_sift_fg"][rows], overlaps[rows]
+    def fit(self, descriptors, overlaps, images):
+        self.rows, self.overlaps = descriptors["colour_sift_fg"], overlaps
         return self
 
     def scores(self, descriptors):
