@@ -22,18 +22,18 @@ FAINT = 1e-6
 class RankingOptions:
     """How overlaps are predicted, and segments chosen."""
 
-    n_trees: int = 100
-    n_leaves: int = 16
-    learning_rate: float = 0.1
+    n_trees: int = 200
+    n_leaves: int = 31
+    learning_rate: float = 0.06
     poor: float = 0.3
     """Overlaps below this one are poor; there are many of them."""
     poor_share: float = 0.3
     """Of segments of poor overlap, the share that the trees are fitted to, with weights that make up for it."""
-    object_weight: float = 100.0
+    object_weight: float = 200.0
     """What all segments of an object weigh together, besides the weight of one that each of them has."""
     n_folds: int = 3
     """Parts of the training images, each of which is scored by a model of the others."""
-    diversity: float = 1.0
+    diversity: float = 0.8
     """Power of what is new in a segment, one less its overlap with those chosen before."""
 
 
