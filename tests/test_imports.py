@@ -21,6 +21,8 @@ LAYERS = (
     ("exact",),
     ("plots", "report"),
     ("__init__",),
+    ("vision",),
+    ("cli",),
 )
 """The rooms (a module or a folder each) from the ground up. A room sees those of the layers below, not its neighbours."""
 NARROWER = {
@@ -30,7 +32,9 @@ NARROWER = {
 """Rooms that see less than what is below them: a solver knows no kernel, the exact counterparts no random features."""
 HEAVY = {"torch", "dask", "distributed", "matplotlib", "pandas", "polars", "pyarrow", "h5py", "zarr", "onnx", "jax", "cupy"}
 """Imported inside the functions that need them, nowhere at the top of a file."""
-SKLEARN = {"estimators", "exact"}
+IMAGES = {"cv2", "skimage", "PIL", "maxflow"}
+"""Libraries of images and graphs that vision alone imports."""
+SKLEARN = {"estimators", "exact", "vision"}
 """Rooms that import scikit-learn: its face, and learners that stand on it."""
 FILES = sorted(PACKAGE.rglob("*.py"))
 
@@ -102,6 +106,13 @@ def test_heavy_libraries_are_imported_inside_functions(path):
 def test_scikit_learn_is_imported_in_its_rooms_only(path):
     used = "sklearn" in {module.split(".")[0] for module, _ in imports(path)}
     assert not used or room(module_of(path)) in SKLEARN
+
+
+@each_file
+def test_libraries_of_images_and_vision_itself_are_imported_in_vision_only(path):
+    used = {module.split(".")[0] for module, _ in imports(path)}
+    rooms = {room(module) for module, _ in imports(path) if module.split(".")[0] == "bochner"}
+    assert room(module_of(path)) == "vision" or not (used & IMAGES or "vision" in rooms)
 
 
 @pytest.mark.parametrize("name", sorted(SKLEARN))

@@ -1,0 +1,374 @@
+"""The command ``bochner voc``: one word for each step from images to measures."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bochner.durable import replace_file, write_all
+from bochner.progress import note
+from bochner.vision import recognition, show
+from bochner.vision.datasets import DataError, ImageSet, open_dataset
+from bochner.vision.images import LONGEST, ImageError
+from bochner.vision.options import DescriptorOptions
+from bochner.vision.proposals import ProposalOptions
+from bochner.vision.runner import Cost, ImageLine, Outcome, RunError, Task, estimate, run_images
+from bochner.vision.stages import (
+    DESCRIPTORS_COST,
+    PROPOSALS_COST,
+    RANKER,
+    SEGMENTS_COST,
+    Describe,
+    Folders,
+    Propose,
+    Rank,
+    Shorten,
+    Source,
+    descriptor_store,
+    learn_ranker,
+    learn_words,
+    pool_of,
+    proposal_store,
+    ranker_of,
+    segment_store,
+    vocabularies_of,
+)
+from bochner.vision.store import Store, StoreError
+
+FINE, WRONG, SOME_FAILED, INTERRUPTED = 0, 1, 3, 130
+"""Exit codes; 2 is a command line that is not understood."""
+CODES = "exit codes: 0 all went well, 1 nothing could be done, 2 the command line is wrong, 3 some images failed, 130 Ctrl-C"
+CLASSIFIER = ("bochner.vision.classifier", "SegmentClassifier")
+"""Where the classifier is; see :class:`bochner.vision.recognition.Classifier`."""
+
+
+def parser(prog: str = "bochner voc") -> argparse.ArgumentParser:
+    """The command line."""
+    top = argparse.ArgumentParser(prog=prog, description=__doc__, epilog=CODES)
+    steps = top.add_subparsers(dest="step", required=True, metavar="STEP")
+    for name, (_, help_text, add) in STEPS.items():
+        step = steps.add_parser(name, help=help_text, description=help_text.capitalize() + ".", epilog=CODES)
+        step.add_argument("data", metavar="DATA", help="a VOCdevkit, a folder VOC20xx, or a folder with images/ and masks/")
+        step.add_argument("--out", metavar="DIR", required=True, type=Path, help="the folder of all results")
+        step.add_argument("--set", metavar="NAME", default="train", help="the image set, or a file of names (%(default)s)")
+        step.add_argument("--limit", metavar="N", type=_count, help="only the first N images")
+        _number(step, "--longest", LONGEST, "longest side of an image in pixels; larger ones are reduced")
+        step.add_argument("--quiet", action="store_true", help="no line of progress")
+        add(step)
+    return top
+
+
+def main(arguments: Sequence[str] | None = None, prog: str = "bochner voc") -> int:
+    """Run a step; errors are one line on standard error."""
+    asked = parser(prog).parse_args(arguments)
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGTERM, _interrupt) if is_main else None
+    try:
+        dataset = open_dataset(asked.data, asked.set, longest=asked.longest)
+        return STEPS[asked.step][0](asked, dataset, dataset.names[: asked.limit])
+    except (ValueError, RunError) as error:
+        note(f"{prog} {asked.step}: {error}")
+        return WRONG
+    except OSError as error:
+        note(f"{prog} {asked.step}: {error.filename or asked.out}: {error.strerror or error}")
+        return WRONG
+    except KeyboardInterrupt:
+        note("Interrupted.")
+        return INTERRUPTED
+    finally:
+        if is_main:
+            signal.signal(signal.SIGTERM, before)
+
+
+# -- steps ---------------------------------------------------------------------------------------------------------------
+
+
+def segments(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str]) -> int:
+    """Propose segments of every image, and keep those that are likely to be objects."""
+    folders = Folders(asked.out)
+    options = replace(ProposalOptions(), n_superpixels=asked.superpixels)
+    pools = proposal_store(folders, dataset, options, asked.stale)
+    code = _run(Propose(dataset, options), pools, PROPOSALS_COST, asked, dataset, names)
+    pools = pools.of_images(dataset)
+    done = [name for name in names if pools.has(name)]
+    if code in (WRONG, INTERRUPTED) or not done:
+        return code
+    ranker: Store | None = None
+    task: Task = Shorten(pools, asked.segments)
+    if not asked.unranked:
+        if not (folders.ranker / f"{RANKER}.npz").is_file():
+            note(f"Learning from {len(done)} images which segments are likely to be objects")
+        ranker, held_out = learn_ranker(folders, Source(dataset, done, asked.set, asked.seed), pools, asked.stale)
+        task = Rank(pools, ranker_of(ranker), held_out, asked.segments)
+    store = segment_store(folders, pools, ranker, asked.segments, asked.stale)
+    return max(code, _run(task, store, SEGMENTS_COST, asked, dataset, done))
+
+
+def describe(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str]) -> int:
+    """Describe the segments of every image."""
+    folders = Folders(asked.out)
+    pools = _before(folders.segments, dataset)
+    done = _done(pools, names)
+    options = replace(DescriptorOptions(), n_words=asked.words, n_colour_words=asked.words)
+    line = _line(asked)
+    words = learn_words(folders, Source(dataset, done, asked.set, asked.seed), options, asked.stale, line)
+    _close(line)
+    store = descriptor_store(folders, pools, words, options, asked.stale)
+    task = Describe(dataset, pools, vocabularies_of(words), options)
+    code = _run(task, store, DESCRIPTORS_COST, asked, dataset, done)
+    return code or _whole(done, names)
+
+
+def train(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str]) -> int:
+    """Train a classifier on described segments."""
+    folders = Folders(asked.out)
+    pools, described = _described(folders, dataset)
+    rows = recognition.training_set(dataset, _done(described, names), pools, described, asked.per_class)
+    classifier = _classifier()(random_state=asked.seed)
+    classifier.fit(rows.descriptors, rows.overlaps, rows.images)
+    classifier.save(folders.model)
+    note(f"{len(rows.overlaps):,} segments: wrote {folders.model}")
+    return FINE
+
+
+def predict(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str]) -> int:
+    """Score segments and label pixels with a trained classifier."""
+    folders = Folders(asked.out)
+    pools, described = _described(folders, dataset)
+    if not folders.model.is_file():
+        raise StoreError(f"{folders.model}: there is no classifier; train one first.")
+    key = hashlib.blake2b(folders.model.read_bytes(), digest_size=8).hexdigest()
+    store = recognition.prediction_store(folders, described, key, asked.stale).of_images(dataset)
+    task = recognition.Predict(_classifier().load(folders.model), pools, described)
+    done = _done(described, names)
+    code = _run(task, store, SEGMENTS_COST, asked, dataset, done)
+    for name in done:
+        if store.has(name):
+            recognition.save_labels(folders.labels / f"{name}.png", store.load(name)["labels"])
+    return code or _whole(done, names)
+
+
+def evaluate(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str]) -> int:
+    """Measure predictions against masks."""
+    folders = Folders(asked.out)
+    pools, described = _described(folders, dataset)
+    predicted = _before(folders.predictions, dataset)
+    _check_made_of(predicted, "descriptors", described)
+    done = _done(predicted, names)
+    found = recognition.evaluate(dataset, done, pools, predicted)
+    sys.stdout.write(f"{'':<16}{'AP':>8}{'IoU':>8}\n")
+    for name, precision, overlap in found.table():
+        sys.stdout.write(f"{name:<16}{precision:>8.3f}{overlap:>8.3f}\n")
+    for name, value in found.summary().items():
+        sys.stdout.write(f"{name:<30}{value:.4f}\n")
+    text = json.dumps({"set": asked.set, **found.plain()}, indent=1)
+    replace_file(folders.out / f"evaluation_{Path(asked.set).stem}.json", lambda file: write_all(file, text.encode()))
+    return _whole(done, names)
+
+
+def show_sheets(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str]) -> int:
+    """Draw contact sheets of images and their segments."""
+    folders = Folders(asked.out)
+    pools = _before(folders.segments, dataset)
+    predicted = _before(folders.predictions, dataset) if folders.predictions.is_dir() else None
+    sheets, failed = {}, {}
+    n_objects, n_found, total = 0, 0, 0.0
+    for name in asked.image or names[: asked.images]:
+        try:
+            shown = _shown(dataset, name, pools, predicted)
+            sheets[name] = show.sheet(show.panels_of(shown, dataset.classes))
+        except (DataError, ImageError, StoreError) as error:
+            failed[name] = str(error)
+            continue
+        if shown.truth is not None and shown.pool is not None:
+            numbers = show.pool_summary(shown.pool, shown.truth)
+            n_objects, n_found, total = n_objects + numbers[0], n_found + numbers[1], total + numbers[2]
+    _tell(failed)
+    if not sheets:
+        return WRONG
+    lead = f"{len(sheets)} images, {n_objects} objects, {n_found} of them with a segment of overlap 0.5 or more; "
+    lead += f"mean of the best overlaps {total / max(n_objects, 1):.3f}."
+    page = show.write_sheets(folders.sheets, sheets, lead)
+    note(f"{lead} Wrote {page}")
+    return SOME_FAILED if failed else FINE
+
+
+# -- what steps share ----------------------------------------------------------------------------------------------------
+
+
+def _run(task: Task, store: Store, cost: Cost, asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str]) -> int:
+    """Run a task over images: first what it will take, then how far it is, at last what failed."""
+    if store.replaces is not None:
+        note(f"{store.folder}: results of another configuration are made again: {store.replaces}.")
+    store = store.of_images(dataset)
+    missing = [name for name in names if not store.has(name)]
+    needed = estimate(dataset, missing, cost, asked.jobs, store)
+    if missing:
+        note(str(needed))
+    line = _line(asked)
+    outcome = run_images(task, names, store, n_jobs=needed.n_jobs, progress=line)
+    _close(line)
+    note(f"{outcome}: {store.folder}")
+    _tell(outcome.failed)
+    return _code(outcome)
+
+
+def _code(outcome: Outcome) -> int:
+    if outcome.interrupted:
+        note("Interrupted; the same command goes on from here.")
+        return INTERRUPTED
+    if not outcome.failed:
+        return FINE
+    return SOME_FAILED if outcome.n_done + outcome.n_kept else WRONG
+
+
+def _tell(failed: Any) -> None:
+    if failed:
+        note("These images failed:")
+        for name, reason in sorted(failed.items()):
+            note(f"  {name}: {reason}")
+
+
+def _line(asked: argparse.Namespace) -> ImageLine | None:
+    return None if asked.quiet else ImageLine()
+
+
+def _close(line: ImageLine | None) -> None:
+    if line is not None:
+        line.close()
+
+
+def _done(store: Store, names: Sequence[str]) -> list[str]:
+    """The images that a step before has done; an error without any."""
+    done = [name for name in names if store.has(name)]
+    if not done:
+        raise StoreError(f"{store.folder}: none of the {len(names)} images has been computed.")
+    if len(done) < len(names):
+        note(f"{len(names) - len(done)} of {len(names)} images are not in {store.folder}, and are left out.")
+    return done
+
+
+def _before(folder: Path, dataset: ImageSet) -> Store:
+    """What a step before has made of the images."""
+    return Store.existing(folder).of_images(dataset)
+
+
+def _described(folders: Folders, dataset: ImageSet) -> tuple[Store, Store]:
+    """Segments, and descriptors of just these."""
+    pools, described = _before(folders.segments, dataset), _before(folders.descriptors, dataset)
+    _check_made_of(described, "segments", pools)
+    return pools, described
+
+
+def _check_made_of(later: Store, name: str, earlier: Store) -> None:
+    """Refuse results that were made of other ones than those that are there now."""
+    if later.configuration.get(name) != earlier.key:
+        told = f"these were made of other {name} than those in {earlier.folder}; make them again (--stale redo)"
+        raise StoreError(f"{later.folder}: {told}.")
+
+
+def _whole(done: Sequence[str], names: Sequence[str]) -> int:
+    return FINE if len(done) == len(names) else SOME_FAILED
+
+
+def _shown(dataset: ImageSet, name: str, pools: Store, predicted: Store | None) -> show.Shown:
+    """What there is of an image."""
+    truth = dataset.truth(name) if dataset.mask_paths(name)[0].is_file() else None
+    found = predicted.load(name) if predicted is not None and predicted.has(name) else {}
+    return show.Shown(name, dataset.image(name), pool_of(pools, name), truth, found.get("scores"), found.get("labels"))
+
+
+def _classifier() -> Any:
+    """The class of the classifier."""
+    try:
+        return getattr(importlib.import_module(CLASSIFIER[0]), CLASSIFIER[1])
+    except ModuleNotFoundError as error:
+        raise RunError(f"there is no {'.'.join(CLASSIFIER)} in this version.") from error
+
+
+def _interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+# -- options -------------------------------------------------------------------------------------------------------------
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or not int(text):
+        raise argparse.ArgumentTypeError(f"must be a whole number of 1 or more, got {text!r}")
+    return int(text)
+
+
+def _number(step: argparse.ArgumentParser, flag: str, default: int, help_text: str) -> None:
+    step.add_argument(flag, metavar="N", type=_count, default=default, help=f"{help_text} ({default})")
+
+
+def _seed(step: argparse.ArgumentParser, of: str) -> None:
+    step.add_argument("--seed", metavar="N", type=int, default=0, help=f"seed of {of} (0)")
+
+
+def _add_run(step: argparse.ArgumentParser) -> None:
+    _number(step, "--jobs", _cores(), "processes side by side")
+    told = "what to do with results of other options: refuse, or make them again (refuse)"
+    step.add_argument("--stale", choices=("refuse", "redo"), default="refuse", help=told)
+
+
+def _add_segments(step: argparse.ArgumentParser) -> None:
+    _add_run(step)
+    _number(step, "--segments", 100, "segments of an image that are kept, at most")
+    _number(step, "--superpixels", ProposalOptions().n_superpixels, "superpixels of an image")
+    _seed(step, "the ranker")
+    step.add_argument("--unranked", action="store_true", help="keep the first proposals, and learn no ranker")
+
+
+def _add_describe(step: argparse.ArgumentParser) -> None:
+    _add_run(step)
+    _number(step, "--words", DescriptorOptions().n_words, "words of each vocabulary")
+    _seed(step, "the vocabularies")
+
+
+def _add_train(step: argparse.ArgumentParser) -> None:
+    _number(step, "--per-class", recognition.SEGMENTS_PER_CLASS, "segments of a class at most")
+    _seed(step, "the features")
+
+
+def _add_show(step: argparse.ArgumentParser) -> None:
+    _number(step, "--images", 20, "how many images")
+    step.add_argument("--image", metavar="NAME", action="append", help="this one; may be given several times")
+
+
+def _add_nothing(step: argparse.ArgumentParser) -> None:
+    """No options of its own."""
+
+
+def _cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS, Windows
+        return os.cpu_count() or 1
+
+
+Step = Callable[[argparse.Namespace, ImageSet, Sequence[str]], int]
+STEPS: dict[str, tuple[Step, str, Callable[[argparse.ArgumentParser], None]]] = {
+    "segments": (
+        segments,
+        "propose segments of every image and keep likely ones; a ranker is learned from the first set",
+        _add_segments,
+    ),
+    "describe": (describe, "describe the segments; vocabularies are learned from the first set", _add_describe),
+    "train": (train, "train a classifier on described segments", _add_train),
+    "predict": (predict, "score segments and label pixels", _add_run),
+    "evaluate": (evaluate, "measure predictions against masks", _add_nothing),
+    "show": (show_sheets, "draw contact sheets: show/index.html", _add_show),
+}
+"""The function of each step, what it does, and its options."""

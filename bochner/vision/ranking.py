@@ -1,0 +1,207 @@
+"""Which segments of a pool are objects: overlaps predicted from cues, and a short list in which segments differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingRegressor
+
+from bochner.arrays import Array
+from bochner.durable import replace_file
+from bochner.vision.cues import cues_of
+from bochner.vision.proposals import Proposals, overlaps_within
+
+FAINT = 1e-6
+"""Scores and new parts below this one are taken to be this one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankingOptions:
+    """How overlaps are predicted, and segments chosen."""
+
+    n_trees: int = 200
+    n_leaves: int = 31
+    learning_rate: float = 0.06
+    poor: float = 0.3
+    """Overlaps below this one are poor; there are many of them."""
+    poor_share: float = 0.3
+    """Of segments of poor overlap, the share that the trees are fitted to, with weights that make up for it."""
+    object_weight: float = 200.0
+    """What all segments of an object weigh together, besides the weight of one that each of them has."""
+    n_folds: int = 3
+    """Parts of the training images, each of which is scored by a model of the others."""
+    diversity: float = 0.8
+    """Power of what is new in a segment, one less its overlap with those chosen before."""
+
+
+@dataclass(frozen=True)
+class Trees:
+    """Sum of regression trees: f(x) = base + sum over trees of the value of the leaf that x falls into.
+
+    All arrays are (n_trees, n_nodes). A leaf is its own child.
+    """
+
+    base: Array
+    """()."""
+    feature: Array
+    threshold: Array
+    left: Array
+    right: Array
+    value: Array
+    depth: Array
+    """(): steps from a root to the deepest leaf."""
+
+    @classmethod
+    def fit(cls, X: Array, y: Array, weights: Array, options: RankingOptions, seed: int) -> Trees:
+        """Boosted trees for rows (n, q), targets (n,) and weights (n,)."""
+        model = HistGradientBoostingRegressor(
+            max_iter=options.n_trees,
+            max_leaf_nodes=options.n_leaves,
+            learning_rate=options.learning_rate,
+            min_samples_leaf=50,
+            l2_regularization=1.0,
+            early_stopping=False,
+            random_state=seed,
+        ).fit(X, y, weights)
+        return cls.of(model)
+
+    @classmethod
+    def of(cls, model: HistGradientBoostingRegressor) -> Trees:
+        """The trees of a fitted model."""
+        tables = [stage[0].nodes for stage in model._predictors]
+        shape = len(tables), max(map(len, tables))
+        feature, left, right = (np.zeros(shape, dtype=np.int32) for _ in range(3))
+        threshold, value = np.full(shape, np.inf), np.zeros(shape)
+        for k, nodes in enumerate(tables):
+            n, own, leaf = len(nodes), np.arange(len(nodes)), nodes["is_leaf"].astype(bool)
+            feature[k, :n] = np.where(leaf, 0, nodes["feature_idx"])
+            threshold[k, :n] = np.where(leaf, np.inf, nodes["num_threshold"])
+            left[k, :n], right[k, :n] = np.where(leaf, own, nodes["left"]), np.where(leaf, own, nodes["right"])
+            value[k, :n] = nodes["value"]
+        depth = np.array(max(int(nodes["depth"].max()) for nodes in tables))
+        return cls(np.array(float(model._baseline_prediction.ravel()[0])), feature, threshold, left, right, value, depth)
+
+    def predict(self, X: Array) -> Array:
+        """f of each row of X (n, q): (n,)."""
+        total = np.full(len(X), float(self.base))
+        rows = np.arange(len(X))
+        for feature, threshold, left, right, value in zip(
+            self.feature, self.threshold, self.left, self.right, self.value, strict=True
+        ):
+            node = np.zeros(len(X), dtype=np.int32)
+            for _ in range(int(self.depth)):
+                node = np.where(X[rows, feature[node]] <= threshold[node], left[node], right[node])
+            total += value[node]
+        return total
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """Segments in the order in which they were chosen: their numbers in the pool (k,), and predicted overlaps (k,)."""
+
+    index: Array
+    scores: Array
+
+
+@dataclass(frozen=True)
+class SegmentRanker:
+    """Predicts the best overlap of a segment with an object, then lists segments that are likely and differ.
+
+    Segment k of the list is the one of the largest ``score * (1 - overlap) ** diversity``, where the overlap is the largest
+    one with a segment before it in the list.
+    """
+
+    trees: Trees
+    diversity: float
+
+    @classmethod
+    def fit(
+        cls, cues: Sequence[Array], overlaps: Sequence[Array], options: RankingOptions | None = None, seed: int = 0
+    ) -> SegmentRanker:
+        """From cues (s, q) of the segments of each training image, and their overlaps (s, k) with its objects."""
+        options = RankingOptions() if options is None else options
+        rng = np.random.default_rng(seed)
+        rows = [_rows(some, theirs, options, rng) for some, theirs in zip(cues, overlaps, strict=True)]
+        X, y, weights = (np.concatenate(parts) for parts in zip(*rows, strict=True))
+        return cls(Trees.fit(X, y, weights, options, seed), options.diversity)
+
+    def scores(self, cues: Array) -> Array:
+        """Predicted best overlaps (s,)."""
+        return self.trees.predict(cues)
+
+    def rank(self, proposals: Proposals, max_segments: int = 100) -> Ranked:
+        """At most ``max_segments`` segments of a pool."""
+        overlaps = overlaps_within(proposals.pool.members, proposals.graph.sizes)
+        scores = self.scores(cues_of(proposals, overlaps))
+        index = diversify(scores, overlaps, max_segments, self.diversity)
+        return Ranked(index, scores[index])
+
+    def save(self, path: str | Path) -> None:
+        """Write the ranker to a file of NumPy arrays (npz)."""
+        arrays = {field.name: getattr(self.trees, field.name) for field in fields(Trees)}
+        replace_file(Path(path), lambda file: np.savez_compressed(file, diversity=self.diversity, **arrays))
+
+    @classmethod
+    def load(cls, path: str | Path) -> SegmentRanker:
+        """The ranker that :meth:`save` wrote."""
+        with np.load(Path(path)) as stored:
+            trees = Trees(**{field.name: stored[field.name] for field in fields(Trees)})
+            return cls(trees, float(stored["diversity"]))
+
+
+def cross_fit(
+    cues: Sequence[Array], overlaps: Sequence[Array], options: RankingOptions | None = None, seed: int = 0
+) -> list[Array]:
+    """Scores (s,) of the segments of each training image, from a ranker that did not see it."""
+    options = RankingOptions() if options is None else options
+    parts = np.random.default_rng(seed).permutation(len(cues)) % options.n_folds
+    rankers = {
+        part: SegmentRanker.fit(
+            [some for some, own in zip(cues, parts, strict=True) if own != part],
+            [some for some, own in zip(overlaps, parts, strict=True) if own != part],
+            options,
+            seed,
+        )
+        for part in np.unique(parts)
+    }
+    return [rankers[part].scores(some) for some, part in zip(cues, parts, strict=True)]
+
+
+def best_overlaps(overlaps: Array) -> Array:
+    """Overlap (s,) of each segment with the object that it overlaps most, of (s, k); zero where there is none."""
+    return overlaps.max(axis=1, initial=0.0)
+
+
+def object_weights(overlaps: Array) -> Array:
+    """Weights (s,) of segments, of sum one over those that overlap an object most, in proportion to squared overlaps."""
+    best = best_overlaps(overlaps) ** 2
+    if not overlaps.shape[1]:
+        return best
+    own = overlaps.argmax(axis=1)
+    totals = np.bincount(own, best, minlength=overlaps.shape[1])
+    return best / np.maximum(totals[own], 1e-3)
+
+
+def _rows(cues: Array, overlaps: Array, options: RankingOptions, rng: np.random.Generator) -> tuple[Array, Array, Array]:
+    """Cues, best overlaps and weights of those segments of an image that the trees are fitted to."""
+    best = best_overlaps(overlaps)
+    poor = best < options.poor
+    weights = np.where(poor, 1 / options.poor_share, 1.0) * (1 + options.object_weight * object_weights(overlaps))
+    kept = ~poor | (rng.random(len(best)) < options.poor_share)
+    return cues[kept], best[kept], weights[kept]
+
+
+def diversify(scores: Array, overlaps: Array, max_segments: int, diversity: float) -> Array:
+    """Numbers (k,) of segments in the order of maximal marginal relevance, see :class:`SegmentRanker`."""
+    worth = np.log(np.maximum(scores, FAINT))
+    new = np.zeros(len(scores))
+    chosen: list[int] = []
+    for _ in range(min(max_segments, len(scores))):
+        best = int(np.argmax(worth + diversity * new))
+        chosen.append(best)
+        worth[best] = -np.inf
+        new = np.minimum(new, np.log(np.maximum(1 - overlaps[best], FAINT)))
+    return np.array(chosen, dtype=np.int64)

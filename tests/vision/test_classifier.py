@@ -1,0 +1,69 @@
+"""Classifiers of segments, on made-up histograms."""
+
+import numpy as np
+import pytest
+
+from bochner.vision.classifier import SegmentClassifier, held_out_images
+from bochner.vision.measures import mean_average_precision
+
+OPTIONS = {"n_features": 60, "random_state": 0}
+
+
+def histograms(n=240, n_classes=3, seed=0):
+    """Descriptors of segments: one tells the classes apart, one tells nothing; overlaps; numbers of images."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(n_classes + 1, size=n)
+    centres = np.random.default_rng(7).dirichlet(np.ones(12), size=n_classes + 1)
+    told = np.array([rng.dirichlet(60 * centres[label] + 0.05) for label in labels]).astype(np.float32)
+    noise = rng.dirichlet(np.ones(9), size=n).astype(np.float32)
+    overlaps = np.where(labels[:, None] == np.arange(1, n_classes + 1), rng.uniform(0.5, 1, size=(n, 1)), 0.0)
+    return {"told": told, "noise": noise}, overlaps, np.arange(n) // 10
+
+
+@pytest.mark.parametrize("learner", ["group-lasso", "single-kernel", "average"])
+def test_classes_of_new_segments(learner):
+    descriptors, overlaps, images = histograms()
+    new, truth, _ = histograms(seed=1)
+    model = SegmentClassifier(learner, **OPTIONS).fit(descriptors, overlaps, images)
+    assert mean_average_precision(truth >= 0.5, model.scores(new)) > 0.9
+    given = model.scores(new).max(axis=1) > model.threshold
+    assert np.mean(given == (truth.max(axis=1) >= 0.5)) > 0.85
+
+
+def test_group_lasso_finds_the_descriptor_that_counts():
+    model = SegmentClassifier(**OPTIONS).fit(*histograms())
+    weights = model.kernel_weights_by_name()
+    assert np.all(weights["told"] > weights["noise"])
+
+
+def test_segments_of_an_image_are_held_out_together():
+    images = np.repeat(np.arange(10), 7)
+    ((fitted, validated),) = held_out_images(images, 3)
+    assert set(images[fitted]).isdisjoint(images[validated])
+    assert len(set(images[validated])) == 2
+    assert sorted([*fitted, *validated]) == list(range(70))
+    with pytest.raises(ValueError, match="two images or more"):
+        held_out_images(np.zeros(5, dtype=int), 0)
+
+
+def test_it_is_saved_without_its_training_data(tmp_path):
+    descriptors, overlaps, images = histograms(2000)
+    model = SegmentClassifier(**OPTIONS).fit(descriptors, overlaps, images)
+    model.save(tmp_path / "model")
+    assert (tmp_path / "model").stat().st_size < descriptors["told"].nbytes
+    np.testing.assert_array_equal(SegmentClassifier.load(tmp_path / "model").scores(descriptors), model.scores(descriptors))
+
+
+def test_a_file_of_something_else(tmp_path):
+    (tmp_path / "model").write_bytes(b"nothing")
+    with pytest.raises(ValueError, match="no classifier of segments"):
+        SegmentClassifier.load(tmp_path / "model")
+
+
+def test_bad_input():
+    descriptors, overlaps, images = histograms()
+    with pytest.raises(ValueError, match="learner must be one of"):
+        SegmentClassifier("nearest").fit(descriptors, overlaps, images)
+    model = SegmentClassifier(**OPTIONS).fit(descriptors, overlaps, images)
+    with pytest.raises(ValueError, match="'noise' is missing"):
+        model.scores({"told": descriptors["told"]})
