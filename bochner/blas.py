@@ -55,10 +55,14 @@ def _set_threads(library: Any, threads: int) -> None:
 
     From threadpoolctl 3.8 on, OpenBLAS heeds none but the first thread that sets them; the last holder may be another.
     """
-    release = getattr(library, "clear_controlling_thread", lambda *, force: None)
-    release(force=True)
+    _release(library)
     library.set_num_threads(threads)
-    release(force=True)
+    _release(library)
+
+
+def _release(library: Any) -> None:
+    if hasattr(library, "clear_controlling_thread"):
+        library.clear_controlling_thread(force=True)
 
 
 def _is_scipy(library: Any) -> bool:

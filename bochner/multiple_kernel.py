@@ -176,6 +176,11 @@ def matrix_bytes(n_features: int, n_parts: int) -> float:
     return 8.0 * (4 * n_parts + MATRICES) * n_features**2
 
 
+def fine_bytes(n_rows: int, n_parts: int, n_sets: int) -> float:
+    """What the matrices of all pairs of rows take in :func:`refit_finely`, for so many sets of kernels, one for a target."""
+    return 8.0 * (n_sets * (n_parts + 2) + 3) * n_rows**2
+
+
 def _held_out(chosen: Trial, folds: FoldedRows, feature_map: StackedMap, problems: FoldProblems) -> HeldOut:
     """The validated parts, and what models that have not seen them predict; of parts that are not in memory, a sample."""
     models = zip(folds.validated, chosen.models, strict=True)

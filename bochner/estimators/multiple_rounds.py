@@ -19,7 +19,7 @@ from bochner.folds import FoldedRows
 from bochner.kernels import Kernel
 from bochner.losses import Loss
 from bochner.memory import as_bytes, readable
-from bochner.multiple_kernel import LearnedWeights, learn_weights, matrix_bytes, refit_finely, refit_jointly
+from bochner.multiple_kernel import LearnedWeights, fine_bytes, learn_weights, matrix_bytes, refit_finely, refit_jointly
 from bochner.progress import PathLine
 from bochner.streamed import PassKeeper
 from bochner.weight_search import WeightChoices
@@ -86,23 +86,27 @@ class Rounds:
         some = [self.kernels[t] for t in np.flatnonzero(is_in).tolist()]
         return all(kernel.geometry == "radial" and _alike(kernel, some[0]) for kernel in some)
 
-    def join(self, before: Round, size: int | None = None) -> Round:
+    def join(self, before: Round) -> Round:
         """Ridge regression on one kernel of the columns of all kernels that are in, which must be such as can be joined.
 
-        It has ``size`` features, by default as many as all of them had.
+        It has as many features as all of them had.
         """
+        places = [self.columns[t] for t in np.flatnonzero(before.is_in)]
+        each = zip(before.feature_map.columns, before.feature_map.sizes, strict=True)
+        size = joint_features([size for place, size in each if place in places], self.folds.n_to_fit)
+        with self.keeper.asking("joint"):
+            return self._joint(before, self.folds, size)
+
+    def _joint(self, before: Round, folds: FoldedRows, size: int) -> Round:
+        """The same on some rows, with so many features."""
         some = np.flatnonzero(before.is_in).tolist()
         places = [self.columns[t] for t in some]
         scales = [self.kernels[t].scales(self.widths[t]) for t in some]
         scale = np.concatenate(scales) / len(some) ** 0.5  # squares of distances add up
         columns = np.concatenate([np.arange(place.start, place.stop) for place in places])
-        if size is None:
-            each = zip(before.feature_map.columns, before.feature_map.sizes, strict=True)
-            size = joint_features([size for place, size in each if place in places], self.folds.n_to_fit)
         kernel = self.kernels[some[0]].replace(scale=scale)
         feature_map = StackedMap((self._map(kernel, len(columns), size),), (columns,))
-        with self.keeper.asking("joint"):
-            return Round(refit_jointly(before.learned, self.folds, feature_map, self.choices), feature_map)
+        return Round(refit_jointly(before.learned, folds, feature_map, self.choices), feature_map)
 
     def refine(self, before: Round, worth: float) -> Round:
         """The last ridge regression once more where rows are few, on features that make it next to exact.
@@ -110,13 +114,14 @@ class Rounds:
         As before where they are many, where features are not ``worth`` times as many, or where held-out rows are
         predicted no better.
         """
-        is_joint, n_in = before.learned.chosen.refit == "joint", int(before.is_in.sum())
-        size = fine_features(1 if is_joint else n_in, self.folds.n, as_bytes(self.max_memory))
-        rows = self.folds.in_memory
-        if rows.n < self.folds.n or not n_in or size < worth * max(before.feature_map.sizes):
+        rows, is_joint = self.folds.in_memory, before.learned.chosen.refit == "joint"
+        n_kernels, n_sets = (1, 1) if is_joint else (int(before.is_in.sum()), before.learned.norms.shape[1])
+        room = as_bytes(self.max_memory) - fine_bytes(rows.n, rows.n_parts, n_sets)
+        size = fine_features(n_kernels, self.folds.n, room, n_sets)
+        if rows.n < self.folds.n or size < worth * max(before.feature_map.sizes):
             return before
         if is_joint:
-            after = self.join(before, size)
+            after = self._joint(before, rows, size)
             return after if after.learned.chosen.error < before.learned.chosen.error else before
         feature_map = self._stacked_map(np.where(before.is_in, size, 0))
         learned = refit_finely(before.learned, rows, feature_map, self.choices)
