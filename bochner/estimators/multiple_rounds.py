@@ -86,27 +86,23 @@ class Rounds:
         some = [self.kernels[t] for t in np.flatnonzero(is_in).tolist()]
         return all(kernel.geometry == "radial" and _alike(kernel, some[0]) for kernel in some)
 
-    def join(self, before: Round) -> Round:
+    def join(self, before: Round, size: int | None = None) -> Round:
         """Ridge regression on one kernel of the columns of all kernels that are in, which must be such as can be joined.
 
-        It has as many features as all of them had.
+        It has ``size`` features, by default as many as all of them had.
         """
-        places = [self.columns[t] for t in np.flatnonzero(before.is_in)]
-        each = zip(before.feature_map.columns, before.feature_map.sizes, strict=True)
-        size = joint_features([size for place, size in each if place in places], self.folds.n_to_fit)
-        with self.keeper.asking("joint"):
-            return self._joint(before, self.folds, size)
-
-    def _joint(self, before: Round, folds: FoldedRows, size: int) -> Round:
-        """The same on some rows, with so many features."""
         some = np.flatnonzero(before.is_in).tolist()
         places = [self.columns[t] for t in some]
         scales = [self.kernels[t].scales(self.widths[t]) for t in some]
         scale = np.concatenate(scales) / len(some) ** 0.5  # squares of distances add up
         columns = np.concatenate([np.arange(place.start, place.stop) for place in places])
+        if size is None:
+            each = zip(before.feature_map.columns, before.feature_map.sizes, strict=True)
+            size = joint_features([size for place, size in each if place in places], self.folds.n_to_fit)
         kernel = self.kernels[some[0]].replace(scale=scale)
         feature_map = StackedMap((self._map(kernel, len(columns), size),), (columns,))
-        return Round(refit_jointly(before.learned, folds, feature_map, self.choices), feature_map)
+        with self.keeper.asking("joint"):
+            return Round(refit_jointly(before.learned, self.folds, feature_map, self.choices), feature_map)
 
     def refine(self, before: Round, worth: float) -> Round:
         """The last ridge regression once more where rows are few, on features that make it next to exact.
@@ -121,7 +117,7 @@ class Rounds:
         if rows.n < self.folds.n or size < worth * max(before.feature_map.sizes):
             return before
         if is_joint:
-            after = self._joint(before, rows, size)
+            after = self.join(before, size)
             return after if after.learned.chosen.error < before.learned.chosen.error else before
         feature_map = self._stacked_map(np.where(before.is_in, size, 0))
         learned = refit_finely(before.learned, rows, feature_map, self.choices)
