@@ -64,6 +64,9 @@ def test_it_comes_closer_to_the_exact_kernels():
     coarse, fine = fitted(n_features=50, **options), fitted(**options)
     assert (sizes(coarse), sizes(fine)) == ({50}, {FINE})
     assert fine.alpha_ == coarse.alpha_ == 1e-3
+    for model in (coarse, fine):
+        lengths = [np.linalg.norm(coef) for coef in np.split(model.coef_, 4)]
+        np.testing.assert_allclose(model.kernel_weights_[:, 0], lengths / np.sqrt(2), rtol=1e-6)
 
     def far(model):
         return np.sqrt(np.mean((model.predict(new) - exact) ** 2))
