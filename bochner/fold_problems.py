@@ -34,7 +34,7 @@ from bochner.statistics import Moments
 ROW_ARRAYS = 16
 """Numbers for each row, output and penalty that a path of a loss of rows holds at a time."""
 FIXED_ARRAYS = 2, 6
-"""Numbers for each row and output, and for each row, that it holds beside them."""
+"""Numbers for each row and output, and for each row, that it holds beside them, and one more for each part predicted."""
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ class RowProblems(FoldProblems):
             self._by_parts: TableRows | FoldRows = TableRows(folds.parts, self._tables(folds, spare))
         else:
             self._by_parts = FoldRows(RowNumbers.of(folds), feature_map)
-            fixed, one = (row_bytes(folds.n, folds.n_targets, n) for n in (0, 1))
+            fixed, one = (row_bytes(folds.n, folds.n_targets, len(folds.validated), n) for n in (0, 1))
             self._most_penalties = int(np.clip((spare - fixed) / (one - fixed), 1, MOST_PENALTIES))
 
     def _tables(self, folds: Folds, spare: float) -> list[TableFeatures]:
@@ -248,9 +248,9 @@ class RowProblems(FoldProblems):
         return np.asarray(losses @ weights) / weights.sum()
 
 
-def row_bytes(n_rows: int, n_outputs: int, n_penalties: int = 1) -> float:
+def row_bytes(n_rows: int, n_outputs: int, n_validated: int, n_penalties: int = 1) -> float:
     """What paths of other losses hold of rows that are not in memory, with so many penalties side by side."""
-    for_outputs, for_all = FIXED_ARRAYS
+    for_outputs, for_all = (some + n_validated for some in FIXED_ARRAYS)
     return 8.0 * n_rows * ((ROW_ARRAYS * n_penalties + for_outputs) * n_outputs + for_all)
 
 

@@ -255,7 +255,8 @@ class MultipleKernelMachine(BaseEstimator):
         cut = hash_cut("auto", self.validation, source.n_rows, seed)
         limit = kept.constant("room", lambda: self._room_beside_matrices(source.n_rows, cut.n_parts))  # before a long pass
         size = (sample_size if self._loss() is None else kept_rows)(source, FEWEST_SAMPLED, limit, width)
-        self._refuse_many_rows(source.n_rows, size, 1, limit)
+        if size < source.n_rows:
+            self._refuse_many_rows(source.n_rows, 1, 1, limit)
         sampler = Sampler(size, seed + 1)
         with closing(PassLine()) as line:
             passes = passes_over(source, limit, line if self.verbose else None, width, kept.passes)
@@ -264,13 +265,14 @@ class MultipleKernelMachine(BaseEstimator):
             self._n_rows = first.n_used
             cut = hash_cut("auto", self.validation, first.n_used, seed)
             folds = cut_source(passes, first, cut, self)
-            self._refuse_many_rows(folds.n, folds.in_memory.n, folds.n_targets, limit)
+            if folds.in_memory.n < folds.n:
+                self._refuse_many_rows(folds.n, folds.n_targets, len(folds.validated), limit)
             return self._learn_folds(folds, kernels, rng, kept)
 
-    def _refuse_many_rows(self, n_rows: int, n_in_memory: int, n_outputs: int, limit: float) -> None:
+    def _refuse_many_rows(self, n_rows: int, n_outputs: int, n_validated: int, limit: float) -> None:
         """An error where a loss needs scores of more rows than there is room for beside blocks and a sample."""
-        if self._loss() is not None and n_in_memory < n_rows:
-            refuse_many_rows(row_bytes(n_rows, n_outputs), SCORE_SHARE * limit, n_rows, self.loss)
+        if self._loss() is not None:
+            refuse_many_rows(row_bytes(n_rows, n_outputs, n_validated), SCORE_SHARE * limit, n_rows, self.loss)
 
     def _room_beside_matrices(self, n_rows: int, n_parts: int) -> float:
         """Bytes of which rows in blocks and their sample have half; an error where there is no room for the features."""
