@@ -9,7 +9,7 @@ from sklearn.linear_model import Ridge
 
 from bochner import MultipleKernelClassifier, MultipleKernelRegressor
 from bochner.engines import forward
-from bochner.estimators import dictionary, multiple_machine, multiple_rounds
+from bochner.estimators import dictionary, multiple_parts, multiple_rounds
 from bochner.kernels import Gaussian
 from bochner.multiple_kernel import fine_bytes, refit_finely
 
@@ -26,7 +26,7 @@ def rows(n=N):
 @pytest.fixture(autouse=True)
 def few_features(monkeypatch):
     """50 features of each kernel to learn weights from."""
-    monkeypatch.setattr(multiple_machine, "MOST_FEATURES", 80)
+    monkeypatch.setattr(multiple_parts, "MOST_FEATURES", 80)
     monkeypatch.setattr(dictionary, "FEWEST_IN_ALL", 80)
 
 
