@@ -10,7 +10,8 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from bochner.arrays import Array
 from bochner.calibration import SoftmaxCalibration
-from bochner.estimators.blocks import as_source, block_by_block, mapped_in_blocks
+from bochner.estimators.block_by_block import block_by_block
+from bochner.estimators.blocks import as_source, mapped_in_blocks
 from bochner.estimators.classifiers import KernelClassifier
 from bochner.estimators.labels import ClassSums, ScoreClassifier, check_labels, labels_beside
 from bochner.estimators.multiple_machine import MultipleKernelMachine
