@@ -2,7 +2,7 @@
 
     python benchmarks/voc.py                      all of it, on the folder voc2012 of the data; about an hour
     python benchmarks/voc.py --limit 100          the first 100 images of each half: a trial, which writes no results
-    python benchmarks/voc.py --table              no run: rewrite the tables of docs/benchmarks.md
+    python benchmarks/voc.py --table              no run: print the tables of the results
 
 The steps are those of ``bochner voc``, over the image sets train and val, in the folder that --out names; what is there
 already is not computed again, and has no time of its own. Segments are measured on the validation images, void pixels left
@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness import PACKAGES, ROOT, describe, manifest, markdown_table, read_results, replace_table, write_results
+from harness import PACKAGES, describe, manifest, markdown_table, read_results, write_results
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -50,7 +50,6 @@ from bochner.vision.targets import GOOD, class_overlaps, segment_labels
 NAME = "voc"
 SEEDS = (0, 1, 2)
 RIDGES = tuple(np.geomspace(1e-3, 1e3, 7).tolist())
-DOCUMENT = ROOT / "docs" / "benchmarks.md"
 Scores = Callable[[dict[str, np.ndarray]], np.ndarray]
 
 
@@ -240,8 +239,8 @@ def goals(rows: Sequence[dict[str, Any]]) -> str:
     return "Goals, of mean average precision:\n\n" + "\n".join(f"- {line}" for line in lines)
 
 
-def write_tables() -> None:
-    """The tables of the page, from the file of results."""
+def print_tables() -> None:
+    """The tables, from the file of results."""
     results, about = read_results(NAME)
     quality = results["segments"]
     steps = markdown_table(
@@ -261,7 +260,7 @@ def write_tables() -> None:
         goals(results["learning"]),
         describe(about),
     ]
-    replace_table(DOCUMENT, NAME, "\n\n".join(lines))
+    print("\n\n".join(lines))
 
 
 def main() -> None:
@@ -272,7 +271,7 @@ def main() -> None:
     parser.add_argument("--limit", type=int, metavar="N", help="a trial on the first N images of each half")
     parser.add_argument("--ways", nargs="+", choices=tuple(WAYS), default=tuple(WAYS), help="these ways to learn only")
     parser.add_argument("--seeds", nargs="+", type=int, default=SEEDS)
-    parser.add_argument("--table", action="store_true", help="no run: rewrite the tables from the file")
+    parser.add_argument("--table", action="store_true", help="no run: print the tables of the file")
     options = parser.parse_args()
     if not options.table:
         with tempfile.TemporaryDirectory() as folder:
@@ -283,7 +282,7 @@ def main() -> None:
             print(results["segments"], results["steps"], f"{results['peak_gib']:.2f} GiB")
             return
         print(write_results(NAME, results, manifest(None, packages)))
-    write_tables()
+    print_tables()
 
 
 if __name__ == "__main__":

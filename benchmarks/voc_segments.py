@@ -1,6 +1,7 @@
 """How well segments cover the objects of PASCAL VOC: whole pools, and the 100 best of each.
 
     python benchmarks/voc_segments.py VOCdevkit/VOC2012 CACHE
+    python benchmarks/voc_segments.py --table     no run: rewrite the table of docs/benchmarks.md
 
 A ranker is fitted to images of the training part, and objects of the validation part are looked for; what is made of an
 image is kept in the folder CACHE, so that a run which was stopped goes on where it was.
@@ -16,7 +17,7 @@ from typing import Any
 
 import cv2
 import numpy as np
-from harness import PACKAGES, manifest, write_results
+from harness import PACKAGES, ROOT, describe, manifest, markdown_table, read_results, replace_table, write_results
 from PIL import Image
 from threadpoolctl import threadpool_limits
 
@@ -24,8 +25,15 @@ from bochner.vision.cues import cues_of
 from bochner.vision.proposals import ProposalOptions, overlaps_within, proposals_of
 from bochner.vision.ranking import SegmentRanker, diversify
 
+NAME = "voc_segments"
 SEED = 0
 VOID = 255
+GOALS = {
+    "pool": {"mean_best_overlap": 0.72, "recall_at_0.5": 0.85},
+    "best_100": {"mean_best_overlap": 0.60, "covering": 0.70, "recall_at_0.5": 0.65},
+}
+SECONDS = 2.0
+"""The goal of seconds an image."""
 
 
 @dataclass(frozen=True)
@@ -122,21 +130,51 @@ def run(root: Path, cache: Path, n_train: int, n_test: int) -> dict[str, Any]:
     return results
 
 
+def write_table() -> None:
+    """The table of the page, from the file of results."""
+    results, about = read_results(NAME)
+    rows = []
+    for which, label in (("pool", "whole pool"), ("best_100", "best 100"), ("best_50", "best 50"), ("best_20", "best 20")):
+        goals = GOALS.get(which, {})
+        cells = [
+            f"{results[which][key]:.3f}" + (f" (goal {goals[key]:.2f})" if key in goals else "")
+            for key in ("mean_best_overlap", "covering", "recall_at_0.5")
+        ]
+        rows.append([label, *cells])
+    seconds = results["seconds_per_image"]
+    lines = [
+        markdown_table(["segments", "mean best overlap", "covering by area", "recall at 0.5"], rows),
+        f"{results['pool']['n_objects']} objects of {results['n_test']} validation images; the ranker was fitted to "
+        f"{results['n_train']} training images. A pool has {results['pool']['segments']:.0f} segments on average. Segments "
+        f"and their ranks take {seconds['mean']:.2f} s of the processor an image, {seconds['largest']:.2f} s at most "
+        f"(goal {SECONDS:g} s).",
+        describe(about),
+    ]
+    replace_table(ROOT / "docs" / "benchmarks.md", NAME, "\n\n".join(lines))
+
+
 def main() -> None:
-    """Measure, and write the results."""
+    """Measure, write the results and the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("root", type=Path, help="the folder VOC2012 of the development kit")
-    parser.add_argument("cache", type=Path, help="a folder for what is made of the images")
+    parser.add_argument("root", type=Path, nargs="?", help="the folder VOC2012 of the development kit")
+    parser.add_argument("cache", type=Path, nargs="?", help="a folder for what is made of the images")
     parser.add_argument("--train", type=int, default=250, help="images that the ranker is fitted to")
     parser.add_argument("--test", type=int, default=100, help="images that are measured")
+    parser.add_argument("--table", action="store_true", help="no run: rewrite the table from the file")
     arguments = parser.parse_args()
+    if arguments.table:
+        write_table()
+        return
+    if arguments.root is None or arguments.cache is None:
+        parser.error("name the folder VOC2012 of the development kit, and one for what is made of the images")
     arguments.cache.mkdir(parents=True, exist_ok=True)
     cv2.setNumThreads(1)
     with threadpool_limits(1):
         results = run(arguments.root, arguments.cache, arguments.train, arguments.test)
     packages = (*PACKAGES, "opencv-python-headless", "scikit-image", "PyMaxflow", "pillow")
     print(results)
-    print(write_results("voc_segments", results, manifest(SEED, packages)))
+    print(write_results(NAME, results, manifest(SEED, packages)))
+    write_table()
 
 
 if __name__ == "__main__":

@@ -47,7 +47,22 @@ class _Limits:
         there_is_scipy = any(_is_scipy(library) for library, _ in self._before)
         for library, threads in self._before:
             apart = self._holders["outside SciPy"] and there_is_scipy and not _is_scipy(library)
-            library.set_num_threads(1 if self._holders["everywhere"] or apart else threads)
+            _set_threads(library, 1 if self._holders["everywhere"] or apart else threads)
+
+
+def _set_threads(library: Any, threads: int) -> None:
+    """Set the threads of a library, whichever thread asks for it.
+
+    From threadpoolctl 3.8 on, OpenBLAS heeds none but the first thread that sets them; the last holder may be another.
+    """
+    _release(library)
+    library.set_num_threads(threads)
+    _release(library)
+
+
+def _release(library: Any) -> None:
+    if hasattr(library, "clear_controlling_thread"):
+        library.clear_controlling_thread(force=True)
 
 
 def _is_scipy(library: Any) -> bool:

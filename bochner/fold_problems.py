@@ -20,7 +20,7 @@ from bochner.engines import fold_moments, forward
 from bochner.engines.fold_products import FoldRows, RowNumbers
 from bochner.engines.products import TableFeatures, TableRows
 from bochner.features import StackedMap
-from bochner.folds import FoldedRows, Folds, Rows
+from bochner.folds import FoldedRows, Folds
 from bochner.losses import Loss
 from bochner.solvers.group_path import MOST_PENALTIES, ElasticGroups, GroupLassoPath, Repeatable, walk_path, with_intercept
 from bochner.solvers.groups import Groups
@@ -34,7 +34,7 @@ from bochner.statistics import Moments
 ROW_ARRAYS = 16
 """Numbers for each row, output and penalty that a path of a loss of rows holds at a time."""
 FIXED_ARRAYS = 2, 6
-"""Numbers for each row and output, and for each row, that it holds beside them."""
+"""Numbers for each row and output, and for each row, that it holds beside them, and one more for each part predicted."""
 
 
 @dataclass(frozen=True)
@@ -75,14 +75,25 @@ class FoldProblems:
             self.rows = np.concatenate([_features(feature_map, part.X) for part in self.folds.parts])
         self.fitted = tuple(range(folds.n_parts)) if folds.fitted is None else folds.fitted
         self._all_folds = folds
+        self._moments: FoldMoments | None = None
         self._whole_spectra: Spectra | None = None
 
-    @cached_property
+    @property
     def moments(self) -> FoldMoments:
         """Those of all columns; ridge regressions on ``rows`` do without them."""
-        if self.rows is not None:
-            return FoldMoments.of(self.moments_of(self.rows), self.fitted)
-        return FoldMoments.of([part.on_host() for part in fold_moments(self.feature_map, self._all_folds)], self.fitted)
+        if self._moments is None:
+            if self.rows is not None:
+                parts = self.moments_of(self.rows)
+            else:
+                parts = [part.on_host() for part in fold_moments(self.feature_map, self._all_folds)]
+            self._moments = FoldMoments.of(parts, self.fitted)
+        return self._moments
+
+    def scaled_moments(self, used: Array, factors: Array) -> FoldMoments:
+        """Those of some columns, a mask (D',), times factors (q, 1); of them alone where those of all are not known yet."""
+        if self.rows is not None and self._moments is None:
+            return FoldMoments.of(self.moments_of(self.rows[:, used] * factors.T), self.fitted)
+        return FoldMoments.of([part.scaled(used, factors) for part in self.moments.parts], self.fitted)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -153,8 +164,9 @@ class FoldProblems:
         """The mean of the targets of all rows to fit, or of all but a part: (c,)."""
         if self.rows is None:
             return self.centred(without).target_mean
-        some = Rows.stack([self.folds.parts[k] for k in self.fitted if k != without])
-        return np.average(some.targets, axis=0, weights=some.weights)
+        some = [self.folds.parts[k] for k in self.fitted if k != without]
+        total = np.sum([part.weights @ part.targets for part in some], axis=0)
+        return np.asarray(total / sum(float(part.weights.sum()) for part in some))
 
     def variance_shares(self, coef: Array) -> Array:
         """cov(f_t, f) / var(f) of the predictions f = sum_t f_t of all rows to fit: (r, c); zeros where f is constant."""
@@ -164,9 +176,7 @@ class FoldProblems:
         else:
             parts = zip(np.split(self.rows, starts[1:], axis=1), np.split(coef, starts[1:]), strict=True)
             each = np.stack([rows @ some for rows, some in parts])
-            weights = np.concatenate(
-                [part.weights * (k in self.fitted) for k, part in enumerate(self.folds.parts)],
-            )
+            weights = np.concatenate([part.weights * (k in self.fitted) for k, part in enumerate(self.folds.parts)])
             each = each - np.average(each, axis=1, weights=weights)[:, None]
             covariances = np.einsum("tnc,nc,n->tc", each, each.sum(axis=0), weights)
         variance = covariances.sum(axis=0)
@@ -209,7 +219,7 @@ class RowProblems(FoldProblems):
             self._by_parts: TableRows | FoldRows = TableRows(folds.parts, self._tables(folds, spare))
         else:
             self._by_parts = FoldRows(RowNumbers.of(folds), feature_map)
-            fixed, one = (row_bytes(folds.n, folds.n_targets, n) for n in (0, 1))
+            fixed, one = (row_bytes(folds.n, folds.n_targets, len(folds.validated), n) for n in (0, 1))
             self._most_penalties = int(np.clip((spare - fixed) / (one - fixed), 1, MOST_PENALTIES))
 
     def _tables(self, folds: Folds, spare: float) -> list[TableFeatures]:
@@ -238,9 +248,9 @@ class RowProblems(FoldProblems):
         return np.asarray(losses @ weights) / weights.sum()
 
 
-def row_bytes(n_rows: int, n_outputs: int, n_penalties: int = 1) -> float:
+def row_bytes(n_rows: int, n_outputs: int, n_validated: int, n_penalties: int = 1) -> float:
     """What paths of other losses hold of rows that are not in memory, with so many penalties side by side."""
-    for_outputs, for_all = FIXED_ARRAYS
+    for_outputs, for_all = (some + n_validated for some in FIXED_ARRAYS)
     return 8.0 * n_rows * ((ROW_ARRAYS * n_penalties + for_outputs) * n_outputs + for_all)
 
 
@@ -260,8 +270,7 @@ class Ridges:
         elif np.all(root == 1):
             self._moments = problems.moments
         else:
-            scaled = [part.scaled(self._used, self._root) for part in problems.moments.parts]
-            self._moments = FoldMoments.of(scaled, problems.fitted)
+            self._moments = problems.scaled_moments(self._used, self._root)
 
     def model(self, without: int | None, alpha: float) -> tuple[Array, Array]:
         """Coefficients (D', c) and intercept (c,)."""

@@ -40,13 +40,16 @@ class LearnedWeights:
     intercept: Array
     """(c,)."""
     norms: Array
-    """The length of each kernel's coefficients in the group lasso: (r, c) or (r, 1)."""
+    """The length of each kernel's coefficients in the group lasso, or in the plain average: (r, c) or (r, 1)."""
     gap: Array
     """Duality gaps of the group lasso: (c,) or (1,)."""
     chosen: Trial
     trials: list[Trial]
     path: GroupLassoPath | None
-    """The path on all rows at the chosen share: the chosen penalty as exact as asked for, the others to ROUGH."""
+    """The path on all rows at the chosen share: the chosen penalty as exact as asked for, the others to ROUGH.
+
+    Its coefficients are of the features that weights were learned on, whatever those of ``coef`` are.
+    """
     variance_shares: Array
     """The share of the variance of the predictions that each kernel explains: (r, c)."""
     held_out: HeldOut
@@ -139,7 +142,7 @@ def refit_finely(
 ) -> LearnedWeights | None:
     """The kernels that are in as before, and ridge regression on more features of them, those of ``feature_map``.
 
-    None where that is not asked for, or no better on held-out rows.
+    None where no refit is asked for, or none is better on held-out rows. It takes :func:`fine_bytes` beside the features.
     """
     chosen, is_in = learned.chosen, np.any(learned.norms > 0, axis=1)
     kinds = tuple(refit for refit in choices.refits if refit is not None) if chosen.l1_ratio > 0 else ("ridge",)
@@ -157,12 +160,16 @@ def refit_finely(
     coef, intercept = search.refitted(best, learned.norms[is_in])
     shares = np.zeros((len(is_in), coef.shape[1]))
     shares[is_in] = problems.variance_shares(coef)
+    norms = learned.norms
     if chosen.l1_ratio == 0 and best.ridge is not None:  # the plain average, which is no refit
         best = replace(best, alpha=best.ridge, refit=None, ridge=None)
+        norms = np.zeros_like(norms)
+        norms[is_in] = groups.norms(coef[:, None, :])[:, 0]
     return replace(
         learned,
         coef=problems.expand(coef),
         intercept=intercept,
+        norms=norms,
         chosen=best,
         trials=[*learned.trials, *trials],
         variance_shares=shares,
@@ -174,6 +181,11 @@ def refit_finely(
 def matrix_bytes(n_features: int, n_parts: int) -> float:
     """What the matrices of all pairs of features take, or of coordinates in their place."""
     return 8.0 * (4 * n_parts + MATRICES) * n_features**2
+
+
+def fine_bytes(n_rows: int, n_parts: int, n_sets: int) -> float:
+    """What the matrices of all pairs of rows take in :func:`refit_finely`, for so many sets of kernels, one for a target."""
+    return 8.0 * (n_sets * (n_parts + 2) + 3) * n_rows**2
 
 
 def _held_out(chosen: Trial, folds: FoldedRows, feature_map: StackedMap, problems: FoldProblems) -> HeldOut:

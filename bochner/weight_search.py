@@ -296,26 +296,29 @@ class Search:
             return
         self._refitted.add(key)
         for refit in self.choices.refits:
-            if refit is None or (refit == "ridge" and norms.all() and self.choices.averages):
-                continue
-            ridges = self._ridges(norms, refit)
+            if refit is not None and not (refit == "ridge" and norms.all() and self.choices.averages):
+                yield from self._refits_of(alpha, l1_ratio, norms, refit)
 
-            def trial(ridge: float, refit: Refit = refit, ridges: KernelRidges = ridges) -> Trial:
-                models = [ridges.model(k, ridge) for k in self.folds.validated]
-                errors = [self.problems.error(k, *model) for k, model in zip(self.folds.validated, models, strict=True)]
-                found = Trial(alpha, l1_ratio, refit, ridge, np.array(errors), models, int(np.count_nonzero(norms)))
-                self._progress.see(found)
-                return found
+    def _refits_of(self, alpha: float, l1_ratio: float, norms: Array, refit: Refit) -> list[Trial]:
+        """Those of one kind; its matrices go before those of the next come."""
+        ridges = self._ridges(norms, refit)
 
-            if l1_ratio == 0 and self.choices.alpha is not None:
-                tried = {0: trial(alpha)}  # the penalty that was asked for
-            elif self._best_ridge is None:
-                tried = _downhill(trial, len(RIDGE_ALPHAS) // 2)
-            else:
-                least = np.inf if self._progress.least is None else self._progress.least
-                tried = _downhill(trial, self._best_ridge, enough=HOPELESS * least)
-            self._best_ridge = min(tried, key=lambda i: tried[i].error)
-            yield from tried.values()
+        def trial(ridge: float) -> Trial:
+            models = [ridges.model(k, ridge) for k in self.folds.validated]
+            errors = [self.problems.error(k, *model) for k, model in zip(self.folds.validated, models, strict=True)]
+            found = Trial(alpha, l1_ratio, refit, ridge, np.array(errors), models, int(np.count_nonzero(norms)))
+            self._progress.see(found)
+            return found
+
+        if l1_ratio == 0 and self.choices.alpha is not None:
+            return [trial(alpha)]  # the penalty that was asked for
+        if self._best_ridge is None:
+            tried = _downhill(trial, len(RIDGE_ALPHAS) // 2)
+        else:
+            least = np.inf if self._progress.least is None else self._progress.least
+            tried = _downhill(trial, self._best_ridge, enough=HOPELESS * least)
+        self._best_ridge = min(tried, key=lambda i: tried[i].error)
+        return list(tried.values())
 
     def _ridges(self, norms: Array, refit: Refit) -> KernelRidges:
         return KernelRidges(self.problems, self.groups, norms, weighted=refit == "weighted")

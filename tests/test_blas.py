@@ -1,6 +1,7 @@
 """Limits on the threads of BLAS: they end with their last holder, in whatever order holders come and go."""
 
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
@@ -60,3 +61,48 @@ def test_holders_may_overlap_in_any_order(order):
             inside.discard(name)
         assert blas_threads() == (1 if "one" in inside else 2)
     assert set(threads().values()) == {2}
+
+
+@pytest.fixture
+def another_thread():
+    with ThreadPoolExecutor(1) as pool:
+        yield lambda function, *arguments: pool.submit(function, *arguments).result()
+
+
+@pytest.mark.parametrize("hold", [one_blas_pool, one_blas_thread])
+def test_the_last_holder_may_be_another_thread(hold, another_thread):
+    """And has its limit while it lasts."""
+    here, there = ExitStack(), ExitStack()
+    here.enter_context(hold())
+    limited = threads()
+    another_thread(there.enter_context, hold())
+    here.close()
+    assert threads() == limited
+    another_thread(there.close)
+    assert set(threads().values()) == {2}
+
+
+def test_a_thread_is_limited_after_another_was(another_thread):
+    with one_blas_thread():
+        pass
+
+    def inside():
+        with one_blas_thread():
+            return threads()
+
+    assert set(another_thread(inside).values()) == {1}
+    assert set(threads().values()) == {2}
+
+
+def test_limits_of_others_end_where_they_should(another_thread):
+    """Those of threadpoolctl itself, around holders in other threads."""
+
+    def inside():
+        with one_blas_thread():
+            return threads()
+
+    before = threads()
+    with threadpool_limits(3, user_api="blas"):
+        assert set(another_thread(inside).values()) == {1}
+        assert set(threads().values()) == {3}
+    assert threads() == before

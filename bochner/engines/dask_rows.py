@@ -2,16 +2,14 @@
 
 A partition becomes a small sum on the worker that has it. Sums are added in pairs by the numbers of the partitions, and
 every task has one thread of BLAS: which worker was first, and how many there are, changes no bit. Tasks are pure, so that
-Dask can do those of a lost worker again. Work runs on the active client of ``distributed``, or else on Dask's own scheduler.
+Dask can do those of a lost worker again.
 """
 
 from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -19,9 +17,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from bochner.arrays import Array
-from bochner.blas import one_blas_thread
+from bochner.engines.dask_cluster import alone, get_dask, room, run, summed, tasks, told
 from bochner.folds import Folds, Rows
-from bochner.memory import free_bytes
 from bochner.rows import Block
 from bochner.rows.checks import check_values, common_dtype
 from bochner.rows.memory import as_block
@@ -29,11 +26,6 @@ from bochner.rows.source import Layout
 from bochner.streamed import HashCut, PassRecord, SampledFolds
 
 T = TypeVar("T")
-
-SHARE = 0.5
-"""The part of the workers' free memory that standardised rows may take between passes; else they are made for every pass."""
-POLL, ALONE = 2.0, 30.0
-"""Seconds between looks at the workers while a result is waited for, and those without any after which they are lost."""
 
 
 def is_dask(values: Any) -> bool:
@@ -56,17 +48,17 @@ class DaskRows:
 
     def head(self, n_rows: int) -> Block:
         """The first rows of the first partition, brought here."""
-        first: Block = _run(_each(partial(_head, n_rows), self.partitions[:1])[0])
+        first: Block = run(tasks(partial(_head, n_rows), self.partitions[:1])[0])
         return first
 
     def map(self, function: Callable[[Block], T]) -> list[T]:
         """``function`` of every partition, in their order, brought here."""
-        found: list[T] = _run(_dask().delayed(list)(_each(function, self.partitions)))
+        found: list[T] = run(get_dask().delayed(list)(tasks(function, self.partitions)))
         return found
 
     def map_reduce(self, function: Callable[[Block], T], add: Callable[[T, T], T]) -> T:
         """The sum of ``function`` over the partitions."""
-        return _sum(function, self.partitions, add)
+        return summed(function, self.partitions, add)
 
     def folds(
         self,
@@ -79,11 +71,11 @@ class DaskRows:
         watch: Callable[[PassRecord], None] | None = None,
     ) -> DaskFolds:
         """The rows in parts; ``prepare`` makes standardised rows with targets and weights from a block."""
-        chunks = _each(partial(_chunks, prepare, cut), self.partitions)
+        chunks = tasks(partial(_chunks, prepare, cut), self.partitions)
         row_bytes = self.dtype.itemsize * self.n_columns + 8 * (in_memory.n_targets + 1)
-        if row_bytes * self.n_rows <= _room():
-            with _told():
-                chunks = list(_dask().persist(*chunks))
+        if row_bytes * self.n_rows <= room():
+            with told():
+                chunks = list(get_dask().persist(*chunks))
         return DaskFolds(
             n=n, cut=cut, in_memory=in_memory, smallest_value=smallest_value, watch=watch, partitions=tuple(chunks)
         )
@@ -99,7 +91,7 @@ class DaskFolds(SampledFolds):
     def chunks(self) -> Iterator[tuple[int, Rows]]:
         """All rows, brought here one partition at a time: sums over them are better taken by :meth:`map_reduce`."""
         for partition in self.partitions:
-            yield from _cast(self.dtype, _run(partition))
+            yield from _cast(self.dtype, run(partition))
 
     @property
     def n_pieces(self) -> int:
@@ -110,7 +102,7 @@ class DaskFolds(SampledFolds):
         """The sum of ``function(chunks)`` over the partitions, taken where they are; ``beside`` has something for each."""
         self._passes[0] += 1
         start = time.perf_counter()
-        total = _sum(partial(_of_chunks, function, self.dtype), self.partitions, add, beside)
+        total = summed(partial(_of_chunks, function, self.dtype), self.partitions, add, beside)
         if self.watch is not None:
             seconds = time.perf_counter() - start
             self.watch({"pass": self._passes[0], "done": self.n, "n_rows": self.n, "seconds": seconds})
@@ -135,7 +127,7 @@ def dask_rows(X: Any, y: Any = None, weight: Any = None) -> DaskRows:
         given = beside.get(name)
         pieces.append([None] * len(rows) if given is None else _like(name, given, lengths.get(name), rows))
     starts = np.cumsum([0, *rows]).tolist()
-    make = _dask().delayed(_block, pure=False, traverse=False)
+    make = get_dask().delayed(_block, pure=False, traverse=False)
     blocks = tuple(
         make(_Place(i, starts[i], rows[i], layout), *parts) for i, parts in enumerate(zip(*pieces, strict=True)) if rows[i]
     )
@@ -169,7 +161,7 @@ def map_rows(function: Callable[[Array], Any], X: Any, like: Any) -> Any:
     X = X.rechunk({1: -1})
     chunks = (X.chunks[0], *((size,) for size in like.shape[1:]))
     axes = {"drop_axis": 1} if like.ndim == 1 else {}
-    shared = _dask().delayed(function, pure=False, traverse=False)  # once, not in every task
+    shared = get_dask().delayed(function, pure=False, traverse=False)  # once, not in every task
     return X.map_blocks(
         _mapped, function=shared, dtype=like.dtype, meta=np.empty((0,) * like.ndim, like.dtype), chunks=chunks, **axes
     )
@@ -194,10 +186,10 @@ def _lengths(**collections: Any) -> dict[str, list[int]]:
     for name, values in collections.items():
         chunks = getattr(values, "chunks", ((math.nan,),))[0]
         if any(math.isnan(n) for n in chunks):
-            unknown[name] = _each(len, _pieces(values))
+            unknown[name] = tasks(len, _pieces(values))
         else:
             known[name] = [int(n) for n in chunks]
-    return {**known, **_run(_dask().delayed(unknown))} if unknown else known
+    return {**known, **run(get_dask().delayed(unknown))} if unknown else known
 
 
 def _pieces(values: Any) -> list[Any]:
@@ -211,7 +203,7 @@ def _like(name: str, values: Any, lengths: list[int] | None, rows: list[int]) ->
     """Targets or weights in partitions of as many rows as those of X."""
     if lengths is None:  # in memory here
         cuts = np.cumsum(rows)[:-1]
-        return [_dask().delayed(part, pure=False, traverse=False) for part in np.split(np.asarray(values), cuts)]
+        return [get_dask().delayed(part, pure=False, traverse=False) for part in np.split(np.asarray(values), cuts)]
     if lengths != rows:
         if not hasattr(values, "chunks"):  # a table, of which Dask reads few columns in larger partitions than many
             values = _as_array(values, lengths)
@@ -237,7 +229,7 @@ def _as_array(values: Any, lengths: list[int]) -> Any:
     width = () if values.ndim == 1 else (len(values.columns),)
     dtypes = [values.dtype] if values.ndim == 1 else list(values.dtypes)
     dtype = np.dtype(np.float64) if all(dtype.kind in "biuf" for dtype in dtypes) else np.dtype(object)
-    make = _dask().delayed(_numbers, pure=False, traverse=False)
+    make = get_dask().delayed(_numbers, pure=False, traverse=False)
     parts = zip(_pieces(values), lengths, strict=True)
     return da.concatenate([da.from_delayed(make(part), (n, *width), dtype=dtype) for part, n in parts])
 
@@ -290,151 +282,9 @@ def _of_chunks(function: Callable[..., T], dtype: Any, chunks: list[tuple[int, R
     return function(_cast(dtype, chunks), *beside) if chunks else None
 
 
-def _alone(function: Callable[..., T], partition: Any, *beside: Any) -> T:
-    """A task on one thread of BLAS: a worker does as many at a time as it has threads."""
-    with one_blas_thread():
-        return function(partition, *beside)
-
-
-def _joined(add: Callable[[T, T], T], some: T | None, others: T | None) -> T | None:
-    if some is None or others is None:
-        return others if some is None else some
-    return add(some, others)
-
-
 def _mapped(X: Array, function: Callable[[Array], Any]) -> Any:
-    return _alone(function, X)
+    return alone(function, X)
 
 
 def _item(index: int, function: Callable[[Array], Any], X: Array) -> Any:
     return function(X)[index]
-
-
-# -- the cluster ---------------------------------------------------------------------------------------------------------
-
-
-def _each(function: Callable[..., Any], partitions: Sequence[Any], beside: Sequence[Any] | None = None) -> list[Any]:
-    """``function`` of every partition, to be done: sent once, however many there are, and to each its own of ``beside``."""
-    delayed = _dask().delayed
-    shared, task = delayed(function, pure=False, traverse=False), delayed(_alone, pure=False, traverse=False)
-    if beside is None:
-        return [task(shared, partition) for partition in partitions]
-    given = [delayed(each, pure=False, traverse=False) for each in beside]
-    return [task(shared, partition, each) for partition, each in zip(partitions, given, strict=True)]
-
-
-def _sum(
-    function: Callable[..., Any],
-    partitions: Sequence[Any],
-    add: Callable[[T, T], T],
-    beside: Sequence[Any] | None = None,
-) -> Any:
-    """The sum of ``function`` over partitions: of the first and the second, the third and the fourth, then of these sums."""
-    parts = _each(function, partitions, beside)
-    join = _dask().delayed(partial(_joined, add), pure=False, traverse=False)
-    while len(parts) > 1:
-        pairs = [join(*pair) for pair in zip(parts[::2], parts[1::2], strict=False)]
-        parts = pairs + parts[2 * len(pairs) :]
-    return _run(parts[0])
-
-
-def _run(task: Any) -> Any:
-    """What a ``Delayed`` object stands for, computed on the cluster."""
-    client = _client()
-    with _told(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sending large graph")  # frequencies and coefficients: they must go
-        return task.compute() if client is None else _await(client, client.compute(task))
-
-
-def _await(client: Any, future: Any) -> Any:
-    """The result of a future; an error where the cluster has had no worker for a while."""
-    from distributed import wait
-
-    seen = time.monotonic()
-    while True:
-        try:
-            wait(future, timeout=POLL)
-        except TimeoutError:
-            if client.status not in ("running", "connecting"):
-                raise
-            now = time.monotonic()
-            seen = now if client.nthreads() else seen
-            if now - seen > ALONE:
-                future.cancel()
-                raise TimeoutError(f"it has had no worker for {ALONE:.0f} seconds") from None
-        else:
-            return future.result()
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    """A context in which errors of a cluster that is lost say what to do."""
-    try:
-        from distributed.client import CancelledError, ClosedClientError
-        from distributed.comm import CommClosedError
-        from distributed.scheduler import KilledWorker
-    except ImportError:  # Dask alone, on this machine
-        yield
-        return
-    try:
-        yield
-    except KilledWorker as error:
-        raise RuntimeError(
-            f"Several workers of the Dask cluster died over the same partition, most often because it does not fit into "
-            f"their memory: {error} Give smaller partitions, such as X.rechunk({{0: 50_000}}), or workers with more memory, "
-            "and fit again."
-        ) from error
-    except (CancelledError, ClosedClientError, CommClosedError, TimeoutError) as error:
-        raise _lost(error) from error
-    except ValueError as error:
-        if not str(error).startswith("Missing dependency"):  # rows that were kept on a cluster that is closed
-            raise
-        raise _lost(error) from error
-
-
-def _lost(error: BaseException) -> RuntimeError:
-    return RuntimeError(
-        f"The Dask cluster was lost amid the work ({_reason(error)}): start a new cluster and fit again, which goes on from "
-        "there if the fit has a checkpoint."
-    )
-
-
-def _reason(error: BaseException) -> str:
-    """The first line of an error."""
-    return next(iter(str(error).splitlines()), type(error).__name__).rstrip(":.")
-
-
-def _client() -> Any:
-    """The active client, or None where Dask's own scheduler does the work."""
-    if _dask().config.get("scheduler", None) not in (None, "dask.distributed", "distributed"):
-        return None
-    try:
-        from distributed import default_client
-    except ImportError:
-        return None
-    try:
-        return default_client()
-    except ValueError:
-        return None
-
-
-def _room() -> float:
-    """Bytes that rows may take between passes: on the workers, or here where Dask's own scheduler does the work."""
-    client = _client()
-    if client is None:
-        return SHARE * free_bytes()
-    with _told():
-        workers = client.scheduler_info(n_workers=-1)["workers"].values()
-    return SHARE * sum(
-        max(0.0, (worker["memory_limit"] or math.inf) - worker.get("metrics", {}).get("memory", 0)) for worker in workers
-    )
-
-
-def _dask() -> Any:
-    try:
-        import dask
-    except ImportError as error:
-        raise ImportError(
-            "Work on many machines is done by Dask, which is not here: pip install 'dask[distributed]'"
-        ) from error
-    return dask

@@ -151,7 +151,8 @@ def _add_moments(total: MomentSum, placed: FeatureMap, rows: Rows) -> None:
 def fold_moments(feature_map: FeatureMap, folds: FoldedRows, kept: dict[int, Array] | None = None) -> list[Moments]:
     """Moments of every part of some rows, in one pass over all of them.
 
-    ``kept``, of rows all on a device, takes the features of parts that are a single block, for a :func:`pull_back_folds`.
+    ``kept``, of rows all on a device, takes the features of parts that make a single block together, for a
+    :func:`pull_back_folds`.
     """
     make = partial(PartMoments, feature_map, folds.n_targets, folds.n_parts)
     if isinstance(folds, RemoteFolds):
@@ -202,7 +203,7 @@ class PartMoments:
         if self._placed is None:
             self._begin(rows.X)
             self._placed = self._map.place(rows.X)
-        if self._kept is None or not 0 < rows.n <= _summed_rows(self._placed, rows.X):
+        if self._kept is None or not self._has_room(self._placed, rows):
             _add_moments(self._sums[k], self._placed, rows)
             return
         ((_, self._kept[k]),) = _device_features(self._placed, rows.X)
@@ -221,6 +222,11 @@ class PartMoments:
         self._begin(None)
         for k, total in enumerate(self._sums):
             total.restore({name.split("/")[1]: value for name, value in state.items() if name.startswith(f"{k}/")})
+
+    def _has_room(self, placed: FeatureMap, rows: Rows) -> bool:
+        """Whether the features of a part are a single block, and no more than one with all that are kept."""
+        before = sum(features.shape[0] for features in (self._kept or {}).values())
+        return 0 < rows.n <= _summed_rows(placed, rows.X) and before + rows.n <= _device_rows(placed)
 
     def _begin(self, like: Array | None) -> None:
         if not self._sums:

@@ -1,22 +1,20 @@
-"""Rows that come in blocks (:class:`bochner.rows.RowSource`): the first pass of a fit, and methods that go over blocks."""
+"""Rows that come in blocks (:class:`bochner.rows.RowSource`): what they are, and the first pass of a fit."""
 
 from __future__ import annotations
 
 import operator
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from copy import copy, deepcopy
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
-from scipy import sparse
-from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Array, is_foreign
-from bochner.engines.dask_rows import DaskRows, dask_layout, dask_rows, is_dask, map_rows
+from bochner.engines.dask_rows import DaskRows, dask_rows, is_dask
 from bochner.estimators.folds import FOLDS, LARGE, is_fraction
 from bochner.estimators.validation import check_weights, refuse_masked
 from bochner.folds import FoldedRows, Rows
@@ -359,79 +357,3 @@ def block_size(source: RowSource, limit: float, n_columns: int | None = None) ->
     """How many rows to read at a time; ``n_columns`` as for a sample."""
     share = source.n_columns / (n_columns or source.n_columns)
     return source.rows_of(share * min(BLOCK_BYTES, max(limit, 0.0) * BLOCK_SHARE / BLOCKS_AT_A_TIME))
-
-
-def new_blocks(estimator: Any, source: RowSource) -> Generator[Block, None, None]:
-    """One pass over rows for a fitted estimator, within its ``max_memory`` if it has one."""
-    if hasattr(estimator, "n_features_in_"):
-        check_columns(estimator, source, reset=False)
-    n_rows = block_size(source, as_bytes(getattr(estimator, "max_memory", None)))
-    with closing(source.blocks(n_rows)) as blocks:
-        yield from blocks
-
-
-def block_by_block(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a method of rows take a source too: block after block, with the results one under the other.
-
-    That of a collection of Dask's is a dask.array, to be computed where the rows are.
-    """
-
-    @wraps(method)
-    def each(self: Any, X: Any, *args: Any, **options: Any) -> Any:
-        if is_dask(X):
-            return _by_partition(method, self, X, *args, **options)
-        if not on_disk(X):
-            return method(self, X, *args, **options)
-        with closing(new_blocks(self, as_source(X))) as blocks:
-            return _stack([method(self, block, *args, **options) for block in blocks])
-
-    return each
-
-
-def _by_partition(method: Callable[..., Any], estimator: Any, X: Any, *args: Any, **options: Any) -> Any:
-    """A method of rows of the partitions of X, as a dask.array."""
-    check_is_fitted(estimator)
-    rows = dask_layout(X)
-    check_columns(estimator, rows, reset=False)
-    light = travelling(estimator, *(("moments_",) if args or options else ()))
-    function = partial(_of_rows, method, light, args, options)
-    return map_rows(function, X, like=function(np.zeros((1, rows.n_columns), dtype=rows.dtype)))
-
-
-def _of_rows(method: Callable[..., Any], estimator: Any, args: Any, options: Any, X: Array) -> Any:
-    """A method of the rows of one partition, whose columns were compared; there may be none."""
-    X = np.asarray(X).astype(np.float32 if X.dtype == np.float32 else np.float64, copy=False)
-    rows = Block(0, X if len(X) else np.zeros((1, X.shape[1]), dtype=X.dtype))
-    return _first(method(estimator, rows, *args, **options), len(X))
-
-
-def _first(result: Any, n: int) -> Any:
-    """The first n rows of a result, or of each where it is a tuple."""
-    return tuple(_first(each, n) for each in result) if isinstance(result, tuple) else result[:n]
-
-
-def compared(estimator: Any, source: RowSource | DaskRows) -> tuple[Array, Array, Array]:
-    """The targets of all rows, what an estimator predicts, and the weights, in one pass."""
-    if isinstance(source, DaskRows):
-        check_is_fitted(estimator)
-        check_columns(estimator, source, reset=False)
-        found = source.map(partial(_compared, travelling(estimator)))
-    else:
-        with closing(new_blocks(estimator, source)) as blocks:
-            found = [_compared(estimator, block) for block in blocks]
-    y, predictions, weights = _stack(found)
-    return y, predictions, weights
-
-
-def _compared(estimator: Any, block: Block) -> tuple[Array, Array, Array]:
-    refuse_no_targets(block)
-    return block.y, estimator.predict(block), weights_of(block)
-
-
-def _stack(parts: Sequence[Any]) -> Any:
-    """Several results as one: arrays, sparse matrices, or tuples of them."""
-    if not parts:
-        raise ValueError("There are no rows: at least one is needed.")
-    if isinstance(parts[0], tuple):
-        return tuple(_stack(some) for some in zip(*parts, strict=True))
-    return sparse.vstack(parts, format="csr") if sparse.issparse(parts[0]) else np.concatenate(parts)

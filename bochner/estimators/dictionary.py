@@ -47,15 +47,17 @@ def joint_features(sizes: Sequence[int], n_rows: int) -> int:
     return sum(sizes) if few_rows(n_rows, MOST_FEATURES) else min(sum(sizes), MOST_FEATURES)
 
 
-def fine_features(n_kernels: int, n_rows: int, n_bytes: float) -> int:
+def fine_features(n_kernels: int, n_rows: int, n_bytes: float, n_sets: int = 1) -> int:
     """Features of each of the kernels that are in for a last ridge regression on few rows, or none where they are many.
 
     The regression is on coordinates of the rows, so that features cost no more than their products: two for each row
-    make the approximation next to exact. ``n_bytes`` is what they and their copies may take.
+    make the approximation next to exact. ``n_bytes`` is what they and their copies may take, of which there is one more
+    for each further set of kernels that a target may have.
     """
-    if n_rows > FINE_ROWS:
+    if n_rows > FINE_ROWS or n_kernels == 0:
         return 0
-    room = min(FINE_BYTES, n_bytes) / (8 * FINE_COPIES * n_rows * n_kernels)
+    copies = FINE_COPIES + n_sets - 1
+    room = min(FINE_BYTES, max(n_bytes, 0.0)) / (8 * copies * n_rows * n_kernels)
     return int(min(FINE_A_ROW * n_rows, room)) // 2 * 2
 
 

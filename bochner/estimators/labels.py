@@ -16,7 +16,8 @@ from sklearn.utils.validation import _check_y
 from bochner.arrays import Array, namespace
 from bochner.calibration import SoftmaxCalibration
 from bochner.engines.dask_rows import is_dask
-from bochner.estimators.blocks import as_source, block_by_block, comes_in_blocks, compared, travelling, weights_of
+from bochner.estimators.block_by_block import block_by_block, compared
+from bochner.estimators.blocks import as_source, comes_in_blocks, travelling, weights_of
 from bochner.estimators.validation import beside_rows, check_lengths, on_host, refuse_missing_targets
 from bochner.rows import Block
 

@@ -21,6 +21,7 @@ from bochner.descent import Level
 from bochner.engines import moments, predict
 from bochner.engines.dask_rows import DaskRows, dask_rows, is_dask
 from bochner.engines.devices import check_device, on_device, predict_on
+from bochner.estimators.block_by_block import new_blocks
 from bochner.estimators.blocks import (
     FirstPass,
     as_source,
@@ -30,7 +31,6 @@ from bochner.estimators.blocks import (
     hash_cut,
     kept_rows,
     learned_in_blocks,
-    new_blocks,
     passes_over,
     refuse_no_targets,
     sample_size,

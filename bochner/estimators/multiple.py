@@ -10,7 +10,8 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from bochner.arrays import Array
 from bochner.calibration import SoftmaxCalibration
-from bochner.estimators.blocks import as_source, block_by_block, mapped_in_blocks
+from bochner.estimators.block_by_block import block_by_block
+from bochner.estimators.blocks import as_source, mapped_in_blocks
 from bochner.estimators.classifiers import KernelClassifier
 from bochner.estimators.labels import ClassSums, ScoreClassifier, check_labels, labels_beside
 from bochner.estimators.multiple_machine import MultipleKernelMachine
@@ -45,8 +46,10 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
     n_features : int, optional
         Random features of each kernel; by default as many as make 4000 in all, or four for each row where these are fewer,
         at least 50 and at most 2000. Where some kernels turn out to be out, the others share their features, and weights
-        are learned once more. With kernels="auto" it is 1000 in all at first, and then 2000. Up to 4000 rows, half of that,
-        and the last ridge regression has two features of each kernel for each row, which make it next to exact.
+        are learned once more. With kernels="auto" it is 1000 in all at first, and then 2000. Up to 4000 rows, with the
+        squared loss and a refit, the last ridge regression has two features of each kernel for each row, if memory allows,
+        which make it next to exact; weights of kernels other than "auto" are then learned on half as many as above, unless
+        more cost nothing.
     scale : {"median", "given", "learned", "learned-per-column"}, default="median"
         Scales of kernels that come as names: the median heuristic, the kernel's default, or single-kernel learning on its
         own columns, of one scale for all of them or one for each (with kernels="auto": one kernel on all columns or on each
@@ -72,7 +75,7 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         Fit the chosen kernels again by ridge regression, which does not shrink kernels against each other: on their plain
         sum ("ridge"), on their sum weighted by d_t ("weighted"), on one kernel of all their columns ("joint", of radial
         kernels of one family; of Gaussian kernels it is their product), never, or as held-out rows say. For the squared
-        loss only.
+        loss only. Where rows are few, it is done once more on more features (see ``n_features``).
     validation : int, float, splitter, tuple or None, default=None
         Number of folds, the part of the rows to hold out, a splitter of scikit-learn such as GroupKFold or a list of pairs
         (fitted, validated) of row numbers, or a set of your own, (X, y) or (X, y, sample_weight), on which nothing is
@@ -112,14 +115,16 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         How far the group lasso is from its minimum at most.
     path_ : GroupLassoPath or None
         The penalties that were tried, on all rows, in units of standardised targets: the chosen one to ``tol``, the others
-        roughly. None where plain averaging won.
+        roughly. Its coefficients are of the features that weights were learned on, of which a refit may have others (one
+        joint kernel, or more of each). None where plain averaging won.
     trials_ : list of dict
         The held-out error of everything that was tried.
     validation_error_ : float
         The least of those errors: the mean loss of held-out rows (and of targets, if squared), in units of standardised
         targets; the mean over folds.
     kernels_, feature_map_
-        The kernels with their scales, in units of the data, and their random features.
+        All kernels with their scales, in units of the data; and the random features that ``coef_`` belongs to: of all of
+        them, of those that are in, or of one joint kernel.
     coef_, intercept_ : arrays of shape (n_stacked_features, n_targets) and (n_targets,)
     n_iter_, converged_ : int, bool
         Rounds of the solver on all rows, and whether the model that is kept is as exact as ``tol`` asks for.

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.arrays import Array, dense
+from bochner.arrays import Array
 from bochner.checkpoint import NoCheckpoint
 from bochner.engines.dask_rows import DaskRows
 from bochner.engines.devices import on_device
@@ -29,13 +28,7 @@ from bochner.estimators.blocks import (
     sample_size,
     weights_of,
 )
-from bochner.estimators.dictionary import (
-    KEPT_FEATURES,
-    MOST_FEATURES,
-    SEARCH_FEATURES,
-    default_features,
-    kernel_dictionary,
-)
+from bochner.estimators.dictionary import KEPT_FEATURES
 from bochner.estimators.folds import (
     about_validation_set,
     cut_rows,
@@ -44,22 +37,17 @@ from bochner.estimators.folds import (
     is_validation_set,
     split_rows,
 )
-from bochner.estimators.machine import FEWEST_SAMPLED, KernelMachine, predicted
-from bochner.estimators.multiple_choices import check_choices, weight_choices
+from bochner.estimators.machine import FEWEST_SAMPLED, predicted
+from bochner.estimators.multiple_choices import weight_choices
+from bochner.estimators.multiple_parts import KernelParts
 from bochner.estimators.multiple_rounds import Round, Rounds, refuse_beyond_memory
 from bochner.estimators.parts import ColumnsOfBlocks
 from bochner.estimators.resuming import generator, resuming
-from bochner.estimators.validation import (
-    check_weights,
-    on_host,
-    relative_weights,
-)
-from bochner.estimators.views import by_name, is_views, resolve, resolve_columns
+from bochner.estimators.validation import check_weights, on_host, relative_weights
+from bochner.estimators.views import by_name, is_views, resolve_columns
 from bochner.fold_problems import row_bytes
 from bochner.folds import FoldedRows, Folds, HeldOut, Rows
-from bochner.kernels import KERNELS, Kernel, get_kernel
-from bochner.kernels.bandwidth import median_scale
-from bochner.losses import Loss
+from bochner.kernels import Kernel
 from bochner.memory import as_bytes
 from bochner.multiple_kernel import SCORE_SHARE, LearnedWeights, matrix_bytes
 from bochner.progress import PassLine, note
@@ -70,126 +58,10 @@ from bochner.weight_search import Trial
 
 WORTH_MORE = 1.5
 """Weights are learned again where the kernels that are in can have this many times the features."""
-SAMPLE_ROWS = 256
-"""Rows whose distances make the median."""
 
 
-class MultipleKernelMachine(BaseEstimator):
+class MultipleKernelMachine(KernelParts):
     """A linear model on the stacked features of many kernels, of which group lasso chooses some."""
-
-    kernels: Any
-    loss: str
-    n_features: int | None
-    scale: str
-    alpha: float | None
-    l1_ratio: Any
-    penalty_weights: Any
-    shared_weights: bool
-    n_alphas: int
-    smallest: float
-    selection: str
-    refit: Any
-    validation: Any
-    standardize: bool
-    sampling: str
-    tol: float
-    max_iter: int
-    max_memory: Any
-    device: str | None
-    checkpoint: Any
-    verbose: int
-    random_state: Any
-    _learner: type[KernelMachine]
-    """What learns the scales of one kernel."""
-
-    # -- kernels and the columns that they see ------------------------------------------------------------------------
-
-    def _resolve(self, X: Any) -> list[Array]:
-        """The rows of each kernel, checked; the kernels become fitted attributes."""
-        self._check_choices()
-        self._views, parts = resolve(self, X, self._named_kernels(X))
-        self.kernel_names_ = np.array(self._views.names, dtype=object)
-        return [on_host(part) for part in parts]
-
-    def _named_kernels(self, X: Any) -> Any:
-        """What ``kernels`` names, or the dictionary that "auto" stands for."""
-        if not self._automatic:
-            self._factors: list[float] = []
-            return self.kernels
-        kernels, self._factors = kernel_dictionary(X, learned=self._learns_scales)
-        return kernels
-
-    @property
-    def _automatic(self) -> bool:
-        return isinstance(self.kernels, str) and self.kernels == "auto"
-
-    @property
-    def _is_dictionary(self) -> bool:
-        """Whether there are many kernels of which few will count."""
-        return self._automatic and not self._learns_scales
-
-    @property
-    def _learns_scales(self) -> bool:
-        return self.scale.startswith("learned")
-
-    @property
-    def _features_each(self) -> int:
-        """Random features of each kernel."""
-        return self._features_of(len(self._views.parts), SEARCH_FEATURES)
-
-    def _features_of(self, n_kernels: int, most: int) -> int:
-        """Random features of each of so many kernels; ``most`` in all where they are of a dictionary."""
-        if self.n_features is not None:
-            return self.n_features
-        refined = self._refines and not self._is_dictionary
-        return default_features(n_kernels, self._n_rows, most if self._is_dictionary else MOST_FEATURES, refined=refined)
-
-    @property
-    def _refines(self) -> bool:
-        """Whether the kernels that are in are fitted again on more features, where rows are few."""
-        return self.n_features is None and self._loss() is None and self.refit not in (None, False)
-
-    def _as_they_are(self, kernel: Kernel) -> bool:
-        """Whether a kernel sees its columns without standardising them."""
-        return not self.standardize or bool(np.isfinite(kernel.lower))
-
-    def _stacked(self, parts: list[Array]) -> Array:
-        """The standardised rows of all kernels side by side, in float64: small penalties need exact moments."""
-        pairs = zip(self._standardisers, parts, strict=True)
-        rows = [standardiser(part.astype(np.float64, copy=False)) for standardiser, part in pairs]
-        if all(sparse.issparse(part) for part in rows):
-            return sparse.hstack(rows, format="csr")
-        return np.concatenate([dense(part) for part in rows], axis=1)
-
-    def _scaled(self, parts: list[Array], y: Any, used: Array, weights: Array, rng: np.random.Generator) -> list[Kernel]:
-        """The kernels of standardised rows, each with its scale."""
-        factors = self._factors or [1.0] * len(parts)
-        kernels = []
-        for rows, part, standardiser, factor in zip(parts, self._views.parts, self._standardisers, factors, strict=True):
-            kernel = part.kernel
-            if part.given or self.scale == "given":
-                kernel = kernel.replace(scale=factor * kernel.scales(rows.shape[1]) * standardiser.spread)
-            elif self._learns_scales:
-                kernel = self._learned_kernel(kernel, Rows(rows, np.asarray(y)[used], weights), standardiser, rng)
-            elif kernel.has_bandwidth:
-                sample = dense(standardiser(rows[rng.permutation(rows.shape[0])[:SAMPLE_ROWS]])).astype(np.float64)
-                kernel = kernel.replace(scale=factor * median_scale(kernel, sample))
-            kernels.append(kernel)
-        return kernels
-
-    def _learned_kernel(self, kernel: Kernel, rows: Rows, standardiser: Standardiser, rng: np.random.Generator) -> Kernel:
-        """A kernel learned on its own columns, those of ``rows``, by single-kernel learning."""
-        model = self._learner(
-            "auto" if self._automatic else _name_of(kernel),
-            n_features=None if kernel.geometry == "additive" else self._features_each,
-            scale="shared" if self.scale == "learned" else "per-column",
-            standardize=self.standardize,
-            sampling="auto" if kernel.geometry == "additive" else self.sampling,
-            device=self.device,
-            random_state=int(rng.integers(2**31)),
-        )
-        learned = model.fit(rows.X, rows.targets, sample_weight=rows.weights).kernel_
-        return learned.replace(scale=np.asarray(learned.scale) * standardiser.spread)
 
     # -- rows in memory -----------------------------------------------------------------------------------------------
 
@@ -255,7 +127,8 @@ class MultipleKernelMachine(BaseEstimator):
         cut = hash_cut("auto", self.validation, source.n_rows, seed)
         limit = kept.constant("room", lambda: self._room_beside_matrices(source.n_rows, cut.n_parts))  # before a long pass
         size = (sample_size if self._loss() is None else kept_rows)(source, FEWEST_SAMPLED, limit, width)
-        self._refuse_many_rows(source.n_rows, size, 1, limit)
+        if size < source.n_rows:
+            self._refuse_many_rows(source.n_rows, 1, 1, limit)
         sampler = Sampler(size, seed + 1)
         with closing(PassLine()) as line:
             passes = passes_over(source, limit, line if self.verbose else None, width, kept.passes)
@@ -264,13 +137,14 @@ class MultipleKernelMachine(BaseEstimator):
             self._n_rows = first.n_used
             cut = hash_cut("auto", self.validation, first.n_used, seed)
             folds = cut_source(passes, first, cut, self)
-            self._refuse_many_rows(folds.n, folds.in_memory.n, folds.n_targets, limit)
+            if folds.in_memory.n < folds.n:
+                self._refuse_many_rows(folds.n, folds.n_targets, len(folds.validated), limit)
             return self._learn_folds(folds, kernels, rng, kept)
 
-    def _refuse_many_rows(self, n_rows: int, n_in_memory: int, n_outputs: int, limit: float) -> None:
+    def _refuse_many_rows(self, n_rows: int, n_outputs: int, n_validated: int, limit: float) -> None:
         """An error where a loss needs scores of more rows than there is room for beside blocks and a sample."""
-        if self._loss() is not None and n_in_memory < n_rows:
-            refuse_many_rows(row_bytes(n_rows, n_outputs), SCORE_SHARE * limit, n_rows, self.loss)
+        if self._loss() is not None:
+            refuse_many_rows(row_bytes(n_rows, n_outputs, n_validated), SCORE_SHARE * limit, n_rows, self.loss)
 
     def _room_beside_matrices(self, n_rows: int, n_parts: int) -> float:
         """Bytes of which rows in blocks and their sample have half; an error where there is no room for the features."""
@@ -419,14 +293,6 @@ class MultipleKernelMachine(BaseEstimator):
 
     # -- what regressors and classifiers say --------------------------------------------------------------------------
 
-    def _check_choices(self) -> None:
-        """Errors that need no data."""
-        check_choices(self)
-
-    def _loss(self) -> Loss | None:
-        """The loss, or None for the squared one."""
-        raise NotImplementedError
-
     def _standardise_targets(self, targets: Array, weights: Array) -> Standardiser:
         """Targets of zero mean and unit spread, unless they are classes."""
         return Standardiser.identity(targets.shape[1])
@@ -483,8 +349,3 @@ def _record(trial: Trial) -> dict[str, Any]:
         "standard_error": trial.standard_error,
         "kernels_in": trial.n_in,
     }
-
-
-def _name_of(kernel: Kernel) -> str:
-    """The name of a built-in kernel that came as a name."""
-    return next(name for name in KERNELS if repr(get_kernel(name)) == repr(kernel))

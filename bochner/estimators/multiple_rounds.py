@@ -19,7 +19,7 @@ from bochner.folds import FoldedRows
 from bochner.kernels import Kernel
 from bochner.losses import Loss
 from bochner.memory import as_bytes, readable
-from bochner.multiple_kernel import LearnedWeights, learn_weights, matrix_bytes, refit_finely, refit_jointly
+from bochner.multiple_kernel import LearnedWeights, fine_bytes, learn_weights, matrix_bytes, refit_finely, refit_jointly
 from bochner.progress import PathLine
 from bochner.streamed import PassKeeper
 from bochner.weight_search import WeightChoices
@@ -110,10 +110,11 @@ class Rounds:
         As before where they are many, where features are not ``worth`` times as many, or where held-out rows are
         predicted no better.
         """
-        is_joint, n_in = before.learned.chosen.refit == "joint", int(before.is_in.sum())
-        size = fine_features(1 if is_joint else n_in, self.folds.n, as_bytes(self.max_memory))
-        rows = self.folds.in_memory
-        if rows.n < self.folds.n or not n_in or size < worth * max(before.feature_map.sizes):
+        rows, is_joint = self.folds.in_memory, before.learned.chosen.refit == "joint"
+        n_kernels, n_sets = (1, 1) if is_joint else (int(before.is_in.sum()), before.learned.norms.shape[1])
+        room = as_bytes(self.max_memory) - fine_bytes(rows.n, rows.n_parts, n_sets)
+        size = fine_features(n_kernels, self.folds.n, room, n_sets)
+        if rows.n < self.folds.n or size < worth * max(before.feature_map.sizes):
             return before
         if is_joint:
             after = self.join(before, size)

@@ -13,11 +13,10 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import _check_y
 
 from bochner.arrays import Array
+from bochner.estimators.block_by_block import block_by_block, compared
 from bochner.estimators.blocks import (
     as_source,
-    block_by_block,
     comes_in_blocks,
-    compared,
     learned_in_blocks,
     travelling,
     weights_of,

@@ -11,7 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Array, fetch64
 from bochner.engines import forward
-from bochner.estimators.blocks import as_source, block_by_block, check_columns, on_disk
+from bochner.estimators.block_by_block import block_by_block
+from bochner.estimators.blocks import as_source, check_columns, on_disk
 from bochner.estimators.validation import all_or_nothing, as_generator, check_rows
 from bochner.features import FeatureChoices, build_map
 from bochner.kernels import Kernel, get_kernel

@@ -11,9 +11,10 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from bochner import KernelRegressor, MultipleKernelRegressor
 from bochner.arrays import Array
 from bochner.durable import replace_file, write_all
+from bochner.estimators.multiple import MultipleKernelRegressor
+from bochner.estimators.regressors import KernelRegressor
 from bochner.vision.targets import GOOD
 
 LEARNERS = ("group-lasso", "single-kernel", "average")

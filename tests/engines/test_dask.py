@@ -18,9 +18,9 @@ from bochner import (
     MultipleKernelRegressor,
     checkpoint,
 )
-from bochner.engines import dask_rows as engine
-from bochner.engines import fold_moments, pull_back_folds
-from bochner.engines.dask_rows import dask_rows
+from bochner.engines import dask_cluster, fold_moments, pull_back_folds
+from bochner.engines.dask_cluster import get_dask, told
+from bochner.engines.dask_rows import DaskRows, dask_rows
 from bochner.estimators import machine, multiple_machine
 from bochner.estimators.blocks import travelling
 from bochner.exact import GMKLRegressor
@@ -134,10 +134,10 @@ def test_sums_have_equal_bits_on_one_worker_on_two_and_here(client):
         return [m.gram.tobytes() for m in fold_moments(feature_map, there)] + [gradient.frequencies.tobytes()]
 
     found = [sums(), sums()]
-    with engine._dask().config.set(scheduler="threads"):
+    with get_dask().config.set(scheduler="threads"):
         found.append(sums())
     first = sorted(client.nthreads())[0]
-    with engine._dask().annotate(workers=[first], allow_other_workers=False):
+    with get_dask().annotate(workers=[first], allow_other_workers=False):
         found.append(sums())
     assert all(each == found[0] for each in found)
 
@@ -320,7 +320,7 @@ def test_without_a_client(capsys):
 
 
 def test_rows_that_are_made_anew_for_every_pass(client, monkeypatch):
-    monkeypatch.setattr(engine, "SHARE", 0.0)
+    monkeypatch.setattr(dask_cluster, "SHARE", 0.0)
     X, y, _ = table()
     assert_same_fit(quick().fit(spread_out(X), spread_out(y)), quick().fit(from_arrays(X, y)), X)
 
@@ -352,9 +352,9 @@ def test_errors_say_what_to_do(client):
 
 
 def test_a_cluster_that_is_closed_between_passes(client):
-    with pytest.raises(RuntimeError, match="cluster was lost amid the work"), engine._told():
+    with pytest.raises(RuntimeError, match="cluster was lost amid the work"), told():
         raise ValueError("Missing dependency of kept rows")
-    with pytest.raises(ValueError, match="another one"), engine._told():
+    with pytest.raises(ValueError, match="another one"), told():
         raise ValueError("another one")
 
 
@@ -436,7 +436,7 @@ def test_a_cluster_that_is_lost_leaves_a_checkpoint(client, tmp_path, monkeypatc
     def no_first_pass(*args):
         raise AssertionError("which was kept")
 
-    monkeypatch.setattr(engine.DaskRows, "map_reduce", no_first_pass)
+    monkeypatch.setattr(DaskRows, "map_reduce", no_first_pass)
     capsys.readouterr()
     model.set_params(callback=None).fit(spread_out(X), spread_out(y))
     assert "KernelRegressor goes on from" in capsys.readouterr().err
@@ -446,8 +446,8 @@ def test_a_cluster_that_is_lost_leaves_a_checkpoint(client, tmp_path, monkeypatc
 
 
 def test_a_cluster_without_workers_is_told(monkeypatch):
-    monkeypatch.setattr(engine, "POLL", 0.1)
-    monkeypatch.setattr(engine, "ALONE", 0.5)
+    monkeypatch.setattr(dask_cluster, "POLL", 0.1)
+    monkeypatch.setattr(dask_cluster, "ALONE", 0.5)
     X, y, _ = table()
     with (
         start_cluster(0) as started,

@@ -169,6 +169,15 @@ def test_features_of_several_blocks_are_not_kept(device, monkeypatch):
     assert not kept
 
 
+@pytest.mark.parametrize("n_kept", [0, 1, 2, 3])
+def test_no_more_features_are_kept_than_a_block(n_kept, device, monkeypatch):
+    feature_map, folds = make_map(Gaussian()), on_device(make_folds(Gaussian(), scheme="kfold", n=90), device)
+    monkeypatch.setattr(passes, "_device_rows", lambda _: 30 * n_kept + 29)
+    kept = {}
+    engines.fold_moments(feature_map.place(folds.parts[0].X), folds, kept)
+    assert set(kept) == set(range(n_kept))
+
+
 @pytest.mark.parametrize("size", [1, 3, 4, 5, 100])
 def test_strips_of_a_gram_matrix(size, device, rng, monkeypatch):
     """However many columns are multiplied at a time, the halves that are left out come back."""

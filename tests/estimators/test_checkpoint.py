@@ -24,7 +24,7 @@ from bochner import (
     single_kernel,
 )
 from bochner.checkpoint import FIT, LOG, PASS, SavedPasses
-from bochner.estimators import blocks, dictionary, machine, multiple_machine
+from bochner.estimators import blocks, dictionary, machine, multiple_machine, multiple_parts
 from bochner.estimators.fingerprint import describe
 from bochner.kernels import Gaussian
 from bochner.rows import from_arrays
@@ -280,7 +280,7 @@ def test_a_pass_goes_on_where_it_was(schedule, folder, streaming, monkeypatch):
 def test_rounds_of_many_kernels_go_on_where_they_were(folder, streaming, monkeypatch):
     """The kernel of noise is out after a first round, and the others get more features in a second one."""
     monkeypatch.setattr(multiple_machine, "FEWEST_SAMPLED", 150)
-    monkeypatch.setattr(multiple_machine, "MOST_FEATURES", 300)
+    monkeypatch.setattr(multiple_parts, "MOST_FEATURES", 300)
     for name, size in (("FEWEST_IN_ALL", 300), ("SMALL_PROBLEM", 0)):
         monkeypatch.setattr(dictionary, name, size)
     X = np.random.default_rng(3).standard_normal((900, 3))

@@ -204,8 +204,8 @@ def test_no_room_for_scores_of_many_classes(monkeypatch):
     """How many there are is known after the first pass."""
     X, _ = table(1)
     y = np.arange(N) % 50
-    one = multiple_machine.row_bytes(N, 1)
-    needs_more = multiple_machine.row_bytes(N, 50)
+    one = multiple_machine.row_bytes(N, 1, 1)
+    needs_more = multiple_machine.row_bytes(N, 50, 1)
     monkeypatch.setattr(multiple_machine, "SCORE_SHARE", 1.0)
     model = quick(MultipleKernelClassifier, "multinomial")
     monkeypatch.setattr(model, "_room_beside_matrices", lambda *_: (one + needs_more) / 2, raising=False)

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from bochner import MultipleKernelClassifier, MultipleKernelRegressor, weight_search
 from bochner.engines.devices import DeviceFolds
-from bochner.estimators import blocks, dictionary, multiple_machine, multiple_rounds
+from bochner.estimators import blocks, dictionary, multiple_machine, multiple_parts, multiple_rounds
 from bochner.kernels import Gaussian
 from bochner.rows import from_arrays
 from bochner.rows import source as row_source
@@ -166,7 +166,7 @@ def test_sparse_rows_in_blocks():
 
 
 def test_more_features_where_few_kernels_are_in(monkeypatch):
-    monkeypatch.setattr(multiple_machine, "MOST_FEATURES", 300)
+    monkeypatch.setattr(multiple_parts, "MOST_FEATURES", 300)
     for name, size in (("FEWEST_IN_ALL", 300), ("SMALL_PROBLEM", 0)):
         monkeypatch.setattr(dictionary, name, size)
     X, y = table()

@@ -1,5 +1,7 @@
 """The last ridge regression of many kernels, on more features where rows are few."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from sklearn.kernel_ridge import KernelRidge
@@ -7,8 +9,9 @@ from sklearn.linear_model import Ridge
 
 from bochner import MultipleKernelClassifier, MultipleKernelRegressor
 from bochner.engines import forward
-from bochner.estimators import dictionary, multiple_machine
+from bochner.estimators import dictionary, multiple_parts, multiple_rounds
 from bochner.kernels import Gaussian
+from bochner.multiple_kernel import fine_bytes, refit_finely
 
 N, FINE = 120, 240
 PARTS = [(f"k{t}", Gaussian(scale=0.6), [t]) for t in range(4)]
@@ -23,7 +26,7 @@ def rows(n=N):
 @pytest.fixture(autouse=True)
 def few_features(monkeypatch):
     """50 features of each kernel to learn weights from."""
-    monkeypatch.setattr(multiple_machine, "MOST_FEATURES", 80)
+    monkeypatch.setattr(multiple_parts, "MOST_FEATURES", 80)
     monkeypatch.setattr(dictionary, "FEWEST_IN_ALL", 80)
 
 
@@ -61,6 +64,9 @@ def test_it_comes_closer_to_the_exact_kernels():
     coarse, fine = fitted(n_features=50, **options), fitted(**options)
     assert (sizes(coarse), sizes(fine)) == ({50}, {FINE})
     assert fine.alpha_ == coarse.alpha_ == 1e-3
+    for model in (coarse, fine):
+        lengths = [np.linalg.norm(coef) for coef in np.split(model.coef_, 4)]
+        np.testing.assert_allclose(model.kernel_weights_[:, 0], lengths / np.sqrt(2), rtol=1e-6)
 
     def far(model):
         return np.sqrt(np.mean((model.predict(new) - exact) ** 2))
@@ -102,3 +108,61 @@ def test_a_kernel_for_each_class():
     assert model.score(X, labels) > 0.8
     is_out = np.repeat((model.kernel_weights_ == 0)[model.kernel_weights_.any(axis=1)], FINE, axis=0)
     assert np.all(model.coef_[is_out] == 0)
+
+
+@pytest.mark.parametrize("refit", ["auto", "ridge", "weighted", "joint"])
+def test_all_kernels_may_be_out(refit):
+    X, y = rows()
+    for model in (fitted(refit=refit, alpha=100.0), fitted_to(np.ones(N), refit=refit)):
+        assert not model.kernel_weights_.any()
+        assert FINE not in sizes(model)
+        np.testing.assert_allclose(model.predict(X), model.predict(X)[0])
+    np.testing.assert_allclose(fitted(refit=refit, alpha=100.0).predict(X), y.mean())
+
+
+def fitted_to(y, **options):
+    return MultipleKernelRegressor(PARTS, **{"standardize": False, "random_state": 0} | options).fit(rows()[0], y)
+
+
+def two_targets(X):
+    """Of the first column, and of the second."""
+    return np.column_stack([np.sin(2 * X[:, 0]), X[:, 1] ** 2]) + 0.05 * np.random.default_rng(3).normal(size=(len(X), 2))
+
+
+def test_each_target_on_the_kernels_that_are_in_for_it():
+    X, _ = rows()
+    y = two_targets(X)
+    model = fitted_to(y, shared_weights=False, refit="ridge", l1_ratio=1.0)
+    is_in = model.kernel_weights_ > 0
+    assert sizes(model) == {FINE}
+    assert not np.array_equal(is_in[:, 0], is_in[:, 1])
+    features = np.split(forward(model.feature_map_, X), len(model.feature_map_.sizes), axis=1)
+    by_kernel = dict(zip(np.flatnonzero(is_in.any(axis=1)).tolist(), features, strict=True))
+    for target in range(2):
+        some = np.hstack([by_kernel[t] for t in np.flatnonzero(is_in[:, target])])
+        peer = Ridge(alpha=N * model.refit_alpha_).fit(some, y[:, target])
+        np.testing.assert_allclose(model.predict(X)[:, target], peer.predict(some), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_memory_is_what_is_counted(shared, monkeypatch):
+    """Also where a target has fewer kernels than all of them together."""
+    n, seen = 300, []
+
+    def watched(learned, folds, feature_map, choices):
+        tracemalloc.start()
+        found = refit_finely(learned, folds, feature_map, choices)
+        seen.append((tracemalloc.get_traced_memory()[1], learned.norms.shape[1], feature_map.n_features))
+        tracemalloc.stop()
+        return found
+
+    monkeypatch.setattr(multiple_rounds, "refit_finely", watched)
+    X = np.random.default_rng(1).normal(size=(n, 6))
+    parts = [(f"k{t}", Gaussian(scale=0.6), [t]) for t in range(6)]
+    y = np.column_stack([two_targets(X), two_targets(X[:, 2:])])
+    options = {"shared_weights": shared, "l1_ratio": 1.0, "alpha": 0.1, "random_state": 0}
+    model = MultipleKernelRegressor(parts, **options).fit(X, y)
+    assert shared or (model.kernel_weights_ > 0).sum(axis=0).min() == 1
+    ((peak, n_sets, n_features),) = seen
+    assert sizes(model) == {2 * n}
+    assert peak <= fine_bytes(n, 5, n_sets) + 8 * (dictionary.FINE_COPIES + n_sets - 1) * n * n_features
