@@ -22,6 +22,7 @@ background, accuracy on the segments that show an object, and intersection over 
 from __future__ import annotations
 
 import argparse
+import json
 import resource
 import statistics
 import tempfile
@@ -45,7 +46,7 @@ from bochner.vision.measures import PixelCounts, average_precisions, balanced_ac
 from bochner.vision.pool import SegmentPool
 from bochner.vision.stages import Folders, pool_of
 from bochner.vision.store import Store
-from bochner.vision.targets import GOOD, class_overlaps, segment_labels
+from bochner.vision.targets import GOOD, class_overlaps, object_overlaps, segment_labels
 
 NAME = "voc"
 SEEDS = (0, 1, 2)
@@ -152,20 +153,20 @@ def learn(train: Half, val: Half, ways: Sequence[str], seeds: Sequence[int]) -> 
     return rows
 
 
-def segment_quality(half: Half) -> dict[str, float]:
-    """How well the short lists cover objects: mean best overlap, covering weighted by area, recall at a half."""
-    best, areas = [], []
+def segment_quality(half: Half, pools: Store) -> dict[str, float]:
+    """How well segments cover objects: mean best overlap, covering weighted by area, recall at a half."""
+    best, areas, n_segments = [], [], 0
     for name in half.names:
-        truth = half.dataset.truth(name)
-        masks = [mask for _, mask in truth.objects_of()]
-        if masks:
-            best.append(half.pool(name).overlaps(np.stack(masks), truth.void).max(axis=0))
-            areas.append(np.array([mask.sum() for mask in masks], dtype=float))
-    overlaps, sizes = np.concatenate(best), np.concatenate(areas)
+        truth, pool = half.dataset.truth(name), pool_of(pools, name)
+        n_segments += pool.n_segments
+        best.append(object_overlaps(pool, truth).max(axis=0, initial=0.0))
+        areas += [float((mask & ~truth.void).sum()) for _, mask in truth.objects_of()]
+    overlaps, sizes = np.concatenate(best), np.array(areas)
     return {
+        "segments an image": n_segments / len(half.names),
         "objects": len(overlaps),
         "mean best overlap": float(overlaps.mean()),
-        "covering": float(sizes @ overlaps / sizes.sum()),
+        "covering by area": float(sizes @ overlaps / sizes.sum()),
         "recall at 0.5": float(np.mean(overlaps >= GOOD)),
     }
 
@@ -173,9 +174,13 @@ def segment_quality(half: Half) -> dict[str, float]:
 # -- the run -------------------------------------------------------------------------------------------------------------
 
 
-def pipeline(data: Path, out: Path, limit: int | None) -> dict[str, float]:
-    """Segments and descriptors of both halves: seconds of each step."""
-    seconds = {}
+def pipeline(data: Path, out: Path, limit: int | None) -> dict[str, Any]:
+    """Segments and descriptors of both halves: seconds of each step, and the most GiB that one process took.
+
+    They are kept in the folder, so that a run on what is there already tells those of the run that made it.
+    """
+    kept = out / "steps.json"
+    found: dict[str, Any] = json.loads(kept.read_text()) if kept.is_file() else {"seconds": {}}
     for step in ("segments", "describe"):
         for part in ("train", "val"):
             options = ["--limit", str(limit)] if limit else []
@@ -183,21 +188,34 @@ def pipeline(data: Path, out: Path, limit: int | None) -> dict[str, float]:
             code = voc([step, str(data), "--out", str(out), "--set", part, *options])
             if code:
                 raise SystemExit(f"bochner voc {step} on {part} ended with code {code}.")
-            seconds[f"{step}, {part}"] = time.perf_counter() - start
-    return seconds
+            if f"{step}, {part}" not in found["seconds"]:
+                found["seconds"][f"{step}, {part}"] = time.perf_counter() - start
+                found["peak_gib"] = max(found.get("peak_gib", 0.0), peak_gib())
+                kept.write_text(json.dumps(found, indent=1))
+    return found
+
+
+def peak_gib() -> float:
+    """The most memory that this process or one it has started took."""
+    kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return max(resource.getrusage(kind).ru_maxrss for kind in kinds) / 2**20
 
 
 def run(options: argparse.Namespace, out: Path) -> dict[str, Any]:
     """All steps and all ways to learn."""
     data = data_folder(options.data) / "voc2012"
-    results: dict[str, Any] = {"steps": pipeline(data, out, options.limit)}
+    steps = pipeline(data, out, options.limit)
+    results: dict[str, Any] = {"steps": steps["seconds"]}
     folders = Folders(out)
     train, val = (Half(data, part, folders, options.limit) for part in ("train", "val"))
     results["images"] = {"train": len(train.names), "val": len(val.names)}
-    results["segments"] = {"train": len(train.overlaps), "val": len(val.overlaps), **segment_quality(val)}
+    results["segments"] = {"train": len(train.overlaps), "val": len(val.overlaps)}
+    results["quality"] = {
+        name: segment_quality(val, Store.existing(folder))
+        for name, folder in (("whole pool", folders.proposals), ("best 100", folders.segments))
+    }
     results["learning"] = learn(train, val, options.ways, options.seeds)
-    kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    results["peak_gib"] = max(resource.getrusage(kind).ru_maxrss for kind in kinds) / 2**20
+    results["peak_gib"] = {"segments and descriptors": steps["peak_gib"], "learning": peak_gib()}
     return results
 
 

@@ -1,6 +1,7 @@
 """Rows that need not fit into memory, in parts that are held out in turn.
 
-Which part a row is in follows from the hash of its number: no list of rows is kept, and every engine finds the same parts.
+Which part a row is in follows from its number: from its hash, so that no list of rows is kept, or from a list that came with
+the rows. Every engine finds the same parts.
 A sample of the rows is in memory, where kernels are tried; sums over all rows read them block by block.
 """
 
@@ -57,27 +58,25 @@ def watched_pass(
 
 
 @dataclass(frozen=True)
-class HashCut:
-    """Parts by hashes of row numbers: ``n_folds`` of them, or the rows to learn from and a ``fraction`` that is held out."""
+class Cut:
+    """Which part a row is in follows from its number."""
 
     seed: int
-    n_folds: int | None = None
-    fraction: float = 0.2
+    """Chooses parts, and the order of a sample."""
 
     @property
     def n_parts(self) -> int:
         """Number of parts."""
-        return 2 if self.n_folds is None else self.n_folds
+        raise NotImplementedError
 
     @property
     def validated(self) -> tuple[int, ...]:
-        """The parts to predict from the others: the one that is held out, or all."""
-        return (1,) if self.n_folds is None else tuple(range(self.n_folds))
+        """The parts to predict from the others."""
+        raise NotImplementedError
 
     def parts_of(self, numbers: Array) -> Array:
         """The part of each row, by the numbers of the rows (n,): (n,)."""
-        hashes = hash_numbers(numbers, self.seed)
-        return in_part(hashes, self.fraction).astype(np.int64) if self.n_folds is None else fold_of(hashes, self.n_folds)
+        raise NotImplementedError
 
     def chunks(self, start: int, rows: Rows) -> Iterator[tuple[int, Rows]]:
         """Rows that follow on row number ``start`` in their parts, without those of weight zero; no part is empty."""
@@ -99,6 +98,52 @@ class HashCut:
         return Folds(each, self.validated)
 
 
+@dataclass(frozen=True)
+class HashCut(Cut):
+    """Parts by hashes of row numbers: ``n_folds`` of them, or the rows to learn from and a ``fraction`` that is held out."""
+
+    n_folds: int | None = None
+    fraction: float = 0.2
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts."""
+        return 2 if self.n_folds is None else self.n_folds
+
+    @property
+    def validated(self) -> tuple[int, ...]:
+        """The one that is held out, or all."""
+        return (1,) if self.n_folds is None else tuple(range(self.n_folds))
+
+    def parts_of(self, numbers: Array) -> Array:
+        """The part of each row, by the numbers of the rows (n,): (n,)."""
+        hashes = hash_numbers(numbers, self.seed)
+        return in_part(hashes, self.fraction).astype(np.int64) if self.n_folds is None else fold_of(hashes, self.n_folds)
+
+
+@dataclass(frozen=True)
+class ListedCut(Cut):
+    """Parts from a list: that of every row of the source, of which the first ``n_validated`` are held out in turn."""
+
+    parts: Array
+    """(n,)."""
+    n_validated: int
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts: those held out, and the rows that never are."""
+        return int(self.parts.max()) + 1
+
+    @property
+    def validated(self) -> tuple[int, ...]:
+        """The parts to predict from the others."""
+        return tuple(range(self.n_validated))
+
+    def parts_of(self, numbers: Array) -> Array:
+        """The part of each row, by the numbers of the rows (n,): (n,)."""
+        return self.parts[numbers]
+
+
 @dataclass(frozen=True, kw_only=True)
 class SampledFolds:
     """Rows in parts, most of them elsewhere; ``in_memory`` holds a sample of them, in random order, in the same parts.
@@ -108,7 +153,7 @@ class SampledFolds:
 
     n: int
     """Number of rows of positive weight."""
-    cut: HashCut
+    cut: Cut
     in_memory: Folds
     smallest_value: float
     """The smallest entry of X."""

@@ -11,11 +11,12 @@ from bochner.kernels import Gaussian
 from bochner.kernels.ties import SharedScales
 from bochner.rows import from_arrays
 from bochner.single_kernel import learn_kernel
-from bochner.streamed import HashCut, StreamedFolds
+from bochner.streamed import HashCut, ListedCut, StreamedFolds
 from tests.cases import small_map, with_scales
 
 N, M = 240, 3
 CUTS = {"holdout": HashCut(5), "a third held out": HashCut(5, fraction=1 / 3), "3 folds": HashCut(5, n_folds=3)}
+CUTS["listed"] = ListedCut(5, np.arange(N) // 7 % 3, 2)
 each_cut = pytest.mark.parametrize("cut", [pytest.param(cut, id=name) for name, cut in CUTS.items()])
 ROUNDING = 1e-10
 """At most n eps times the condition of the matrices, 1 / alpha = 100 for unit features, and a margin of ten."""

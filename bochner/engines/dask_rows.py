@@ -23,7 +23,7 @@ from bochner.rows import Block
 from bochner.rows.checks import check_values, common_dtype
 from bochner.rows.memory import as_block
 from bochner.rows.source import Layout
-from bochner.streamed import HashCut, PassRecord, SampledFolds
+from bochner.streamed import Cut, PassRecord, SampledFolds
 
 T = TypeVar("T")
 
@@ -64,7 +64,7 @@ class DaskRows:
         self,
         *,
         n: int,
-        cut: HashCut,
+        cut: Cut,
         in_memory: Folds,
         smallest_value: float,
         prepare: Callable[[Block], Rows],
@@ -269,7 +269,7 @@ def _head(n_rows: int, block: Block) -> Block:
     return block.take(slice(0, n_rows))
 
 
-def _chunks(prepare: Callable[[Block], Rows], cut: HashCut, block: Block) -> list[tuple[int, Rows]]:
+def _chunks(prepare: Callable[[Block], Rows], cut: Cut, block: Block) -> list[tuple[int, Rows]]:
     return list(cut.chunks(block.start, prepare(block)))
 
 

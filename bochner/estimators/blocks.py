@@ -15,7 +15,7 @@ import numpy as np
 
 from bochner.arrays import Array, is_foreign
 from bochner.engines.dask_rows import DaskRows, dask_rows, is_dask
-from bochner.estimators.folds import FOLDS, LARGE, is_fraction
+from bochner.estimators.folds import FOLDS, LARGE, is_fraction, is_splitter, is_validation_set, listed_parts
 from bochner.estimators.validation import check_weights, refuse_masked
 from bochner.folds import FoldedRows, Rows
 from bochner.kernels import Kernel
@@ -23,7 +23,7 @@ from bochner.memory import as_bytes, readable
 from bochner.rows import Block, RowSource, Sample, from_arrays
 from bochner.rows.source import Layout, Sampler
 from bochner.standardise import ColumnSums
-from bochner.streamed import HashCut, PassKeeper, PassRecord, StreamedFolds, watched_pass
+from bochner.streamed import Cut, HashCut, ListedCut, PassKeeper, PassRecord, StreamedFolds, watched_pass
 
 BLOCK_BYTES = 2**23
 """Size of the blocks that are read at a time, where memory allows: larger ones are no faster."""
@@ -280,15 +280,25 @@ def refuse_no_targets(block: Block) -> None:
         raise ValueError("These rows come without targets: open them with target=, or give y beside an array.")
 
 
-def hash_cut(criterion: str, validation: Any, n_rows: int, seed: int) -> HashCut:
-    """The parts that ``criterion`` and ``validation`` ask for, by hashes of row numbers."""
+def source_cut(criterion: str, validation: Any, n_rows: int, n_used: int, seed: int) -> Cut:
+    """The parts of ``n_rows`` rows, ``n_used`` of them of positive weight, that ``criterion`` and ``validation`` ask for.
+
+    They come from hashes of row numbers, or from the row numbers of a splitter.
+    """
     if criterion == "loo":
         raise ValueError(f"criterion='loo' needs all features in memory, and {IN_BLOCKS}: use 'holdout' or 'kfold'.")
+    if is_splitter(validation) and not is_validation_set(validation):
+        return ListedCut(seed, *listed_parts(validation, np.zeros(n_rows), None))
+    return _hash_cut(criterion, validation, n_used, seed)
+
+
+def _hash_cut(criterion: str, validation: Any, n_rows: int, seed: int) -> HashCut:
+    """Folds or a part that is held out, by hashes of row numbers."""
     whole = isinstance(validation, int | np.integer) and not isinstance(validation, bool)
     if not (validation is None or (whole and validation >= 2) or is_fraction(validation)):
         raise ValueError(
-            "validation must be a number of folds (2 or more) or a fraction (between 0 and 1), got "
-            f"{type(validation).__name__} {validation!r:.60}: {IN_BLOCKS}, in parts by the hash of their number."
+            "validation must be a number of folds (2 or more), a fraction (between 0 and 1) or a list of pairs (training "
+            f"rows, validation rows) of row numbers, got {type(validation).__name__} {validation!r:.60}: {IN_BLOCKS}."
         )
     if criterion == "auto":
         criterion = "kfold" if whole or (validation is None and n_rows < LARGE) else "holdout"
@@ -301,7 +311,7 @@ def hash_cut(criterion: str, validation: Any, n_rows: int, seed: int) -> HashCut
     return HashCut(seed, fraction=0.2 if validation is None else float(validation))
 
 
-def cut_source(passes: Passes, first: FirstPass, cut: HashCut, estimator: Any) -> FoldedRows:
+def cut_source(passes: Passes, first: FirstPass, cut: Cut, estimator: Any) -> FoldedRows:
     """Rows in their parts after a first pass, as an estimator prepares them; in memory where all are in the sample."""
     sample = first.sample
     shuffle = np.random.default_rng(cut.seed + 2)  # of its own: frequencies are the same for a sample of any size

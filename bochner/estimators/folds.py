@@ -125,21 +125,44 @@ def hold_out(rows: Rows, rng: np.random.Generator, held: Rows) -> Folds:
 def split_rows(rows: Rows, rng: np.random.Generator, splits: Any, X: Any, y: Any, used: Array) -> Folds:
     """Rows in the parts of a splitter, or of a list of (training rows, validation rows).
 
-    ``used`` (n,) marks those of the splitter's rows X that are among ``rows``. Every part is predicted from all other
-    rows, so validation rows must not overlap and each training set must be all the others.
+    ``used`` (n,) marks those of the splitter's rows X that are among ``rows``.
     """
+    parts, n_validated = listed_parts(splits, X, y)
+    masks = [parts[used] == k for k in range(n_validated + 1)]
+    sizes = [int(mask.sum()) for mask in masks]
+    if any(size == 0 for size in sizes[:-1]):
+        raise ValueError("validation has a split without a single validation row of positive weight: leave that split out.")
+    taken = [rows.take(rng.permutation(np.nonzero(mask)[0])) for mask, size in zip(masks, sizes, strict=True) if size]
+    if len(taken) < 2:
+        raise ValueError("validation leaves no rows to train on: validate on fewer.")
+    return Folds(tuple(taken), tuple(range(n_validated)))
+
+
+def listed_parts(splits: Any, X: Any, y: Any) -> tuple[Array, int]:
+    """The part (n,) of each row of X by a splitter or a list of (training rows, validation rows), and how many are held out.
+
+    Part k has the validation rows of split k, the last one the rows that are never validated. Every part is predicted from
+    all other rows, so validation rows must not overlap and each training set must be all the others.
+    """
+    n = len(X)
     try:
         pairs = list(splits.split(X, y) if hasattr(splits, "split") else splits)
-        held_out = [np.zeros(len(used), dtype=bool) for _ in pairs]
-        for number, (mask, pair) in enumerate(zip(held_out, pairs, strict=True)):
+        parts = np.full(n, len(pairs))
+        for number, pair in enumerate(pairs):
             train, test = _pair(number, pair)
-            mask[test] = True
-            others = np.zeros(len(used), dtype=bool)
-            others[train] = True
+            mask, others = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
+            mask[test], others[train] = True, True
+            if not np.any(mask):
+                raise ValueError(f"split {number} has no validation rows")
             if not np.array_equal(others, ~mask):
                 raise ValueError("the training rows of a split are not all the rows that it leaves unvalidated")
-        if not pairs or np.sum(held_out, axis=0).max() > 1:
-            raise ValueError("there are no splits, or a row is validated by more than one")
+            if np.any(parts[mask] < len(pairs)):
+                raise ValueError("a row is validated by more than one split")
+            parts[mask] = number
+        if not pairs:
+            raise ValueError("there are no splits")
+        if len(pairs) == 1 and not np.any(parts):
+            raise ValueError("it leaves no rows to train on")
     except (TypeError, ValueError, IndexError) as error:
         if isinstance(splits, list) and is_validation_set(tuple(splits)) and not _is_split(splits[0]):
             raise ValueError(
@@ -152,15 +175,7 @@ def split_rows(rows: Rows, rng: np.random.Generator, splits: Any, X: Any, y: Any
             "rows, such as KFold, PredefinedSplit or ShuffleSplit(n_splits=1); a splitter that needs groups goes in as "
             "list(splitter.split(X, y, groups))."
         ) from error
-    masks = [mask[used] for mask in held_out]
-    masks.append(~np.any(masks, axis=0))  # rows that are never validated
-    sizes = [int(mask.sum()) for mask in masks]
-    if any(size == 0 for size in sizes[:-1]):
-        raise ValueError("validation has a split without a single validation row of positive weight: leave that split out.")
-    parts = [rows.take(rng.permutation(np.nonzero(mask)[0])) for mask, size in zip(masks, sizes, strict=True) if size]
-    if len(parts) < 2:
-        raise ValueError("validation leaves no rows to train on: validate on fewer.")
-    return Folds(tuple(parts), tuple(range(len(pairs))))
+    return parts, len(pairs)
 
 
 def _pair(number: int, split: Any) -> tuple[Array, Array]:

@@ -28,12 +28,12 @@ from bochner.estimators.blocks import (
     check_columns,
     cut_source,
     first_pass,
-    hash_cut,
     kept_rows,
     learned_in_blocks,
     passes_over,
     refuse_no_targets,
     sample_size,
+    source_cut,
     travelling,
     weights_of,
 )
@@ -123,7 +123,7 @@ class KernelMachine(KernelLearner):
     ) -> FoldedRows:
         """Rows in blocks in their parts, after a first pass over them; in memory where all of them are in the sample."""
         n_rows, seed = source.n_rows, int(rng.integers(2**62))
-        n_parts = hash_cut(self.criterion, self.validation, n_rows, seed).n_parts
+        n_parts = source_cut(self.criterion, self.validation, n_rows, n_rows, seed).n_parts
         levels = self._levels(n_rows, source.n_columns)
         size = levels[-1].n_features, n_rows, n_parts
         self._check_memory(*size)  # before a pass that may take long
@@ -137,7 +137,7 @@ class KernelMachine(KernelLearner):
             self._refuse_many_rows(n_rows, 1, 1, limit)
         first = first_pass(passes, FirstPass(source, Sampler(n_sampled, seed + 1), sums, self._strictest()))
         self._prepare_source(first, sparse.issparse(first.sample.X))
-        cut = hash_cut(self.criterion, self.validation, first.n_used, seed)
+        cut = source_cut(self.criterion, self.validation, n_rows, first.n_used, seed)
         folds = cut_source(passes, first, cut, self)
         if folds.in_memory.n < folds.n:
             self._refuse_many_rows(folds.n, folds.n_targets, len(folds.validated), limit)

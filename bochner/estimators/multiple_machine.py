@@ -21,11 +21,11 @@ from bochner.estimators.blocks import (
     check_columns,
     cut_source,
     first_pass,
-    hash_cut,
     kept_rows,
     passes_over,
     refuse_many_rows,
     sample_size,
+    source_cut,
     weights_of,
 )
 from bochner.estimators.dictionary import KEPT_FEATURES
@@ -124,7 +124,7 @@ class MultipleKernelMachine(KernelParts):
         self._views, together = resolve_columns(table, self._named_kernels(table))
         self.kernel_names_ = np.array(self._views.names, dtype=object)
         width = sum(part.width(source.n_columns) for part in self._views.parts)
-        cut = hash_cut("auto", self.validation, source.n_rows, seed)
+        cut = source_cut("auto", self.validation, source.n_rows, source.n_rows, seed)
         limit = kept.constant("room", lambda: self._room_beside_matrices(source.n_rows, cut.n_parts))  # before a long pass
         size = (sample_size if self._loss() is None else kept_rows)(source, FEWEST_SAMPLED, limit, width)
         if size < source.n_rows:
@@ -135,7 +135,7 @@ class MultipleKernelMachine(KernelParts):
             first = first_pass(passes, FirstPass(source, sampler, sums, together))
             kernels = self._prepare_source(first, np.random.default_rng(seed + 3))
             self._n_rows = first.n_used
-            cut = hash_cut("auto", self.validation, first.n_used, seed)
+            cut = source_cut("auto", self.validation, source.n_rows, first.n_used, seed)
             folds = cut_source(passes, first, cut, self)
             if folds.in_memory.n < folds.n:
                 self._refuse_many_rows(folds.n, folds.n_targets, len(folds.validated), limit)

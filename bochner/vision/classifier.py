@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,6 +16,8 @@ from bochner.arrays import Array
 from bochner.durable import replace_file, write_all
 from bochner.estimators.multiple import MultipleKernelRegressor
 from bochner.estimators.regressors import KernelRegressor
+from bochner.features.stacked import consecutive
+from bochner.rows import from_blocks
 from bochner.vision.targets import GOOD
 
 LEARNERS = ("group-lasso", "single-kernel", "average")
@@ -22,6 +25,8 @@ HELD_OUT = 0.2
 """The part of the images on whose segments penalties and kernels are chosen."""
 FEATURES, SINGLE_FEATURES = 500, 4000
 """Random features of each kernel, and of a single one."""
+IN_BLOCKS, BLOCK_ROWS = 5e7, 2048
+"""Numbers in all descriptors from which their roots are not all in memory at a time, and rows that are."""
 
 
 class SegmentClassifier(BaseEstimator):
@@ -50,7 +55,7 @@ class SegmentClassifier(BaseEstimator):
     Attributes
     ----------
     model_ : MultipleKernelRegressor or KernelRegressor
-    descriptors_ : tuple of str
+    descriptors_, classes_ : tuple of str
     threshold_ : float
         A segment shows the class of its best score where that is above this: as many segments as in the rows of fit.
     """
@@ -74,14 +79,33 @@ class SegmentClassifier(BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, descriptors: Mapping[str, Array], overlaps: Array, images: Array | None = None) -> Self:
-        """Learn from n segments: tables (n, q) under their names, overlaps (n, c), and the number of their image (n,)."""
+    def fit(
+        self,
+        descriptors: Mapping[str, Array],
+        overlaps: Array,
+        images: Array | None = None,
+        classes: Sequence[str] | None = None,
+    ) -> Self:
+        """Learn from n segments: tables (n, q) under their names, overlaps (n, c), the number of their image (n,), names.
+
+        Where tables are large, their roots are made block by block, as they are needed.
+        """
         if self.learner not in LEARNERS:
             raise ValueError(f"learner must be one of {', '.join(map(repr, LEARNERS))}, got {self.learner!r}.")
         overlaps = np.asarray(overlaps, dtype=np.float64)
+        n, n_classes = overlaps.shape
         self.descriptors_ = tuple(descriptors)
+        self.classes_ = tuple(f"class {k}" for k in range(1, n_classes + 1)) if classes is None else tuple(classes)
+        if len(self.classes_) != n_classes:
+            raise ValueError(f"classes must be as many as columns of overlaps, {n_classes}: got {len(self.classes_)}.")
+        columns = consecutive([np.shape(table)[1] for table in descriptors.values()])
         validation = None if images is None else held_out_images(np.asarray(images), self.random_state)
-        self.model_ = self._model(validation).fit(self._rows(descriptors), overlaps)
+        model = self._model(dict(zip(self.descriptors_, columns, strict=True)), validation)
+        if n * columns[-1].stop > IN_BLOCKS:
+            blocks = partial(self._blocks, descriptors, overlaps)
+            self.model_ = model.fit(from_blocks(blocks, n_rows=n))
+        else:
+            self.model_ = model.fit(self._rows(descriptors), overlaps)
         positive = float(np.mean(overlaps.max(axis=1) >= GOOD))
         self.threshold_ = float(np.quantile(self.scores(descriptors).max(axis=1), 1 - positive))
         return self
@@ -89,8 +113,8 @@ class SegmentClassifier(BaseEstimator):
     def scores(self, descriptors: Mapping[str, Array]) -> Array:
         """The overlap (n, c) that segments are expected to have with the objects of each class."""
         check_is_fitted(self)
-        scores = np.asarray(self.model_.predict(self._rows(descriptors)))
-        return scores.reshape(len(scores), -1)
+        found = [np.asarray(self.model_.predict(rows)) for rows, _ in self._blocks(descriptors)]
+        return np.concatenate(found).reshape(-1, len(self.classes_)) if found else np.zeros((0, len(self.classes_)))
 
     @property
     def threshold(self) -> float:
@@ -120,12 +144,13 @@ class SegmentClassifier(BaseEstimator):
             raise ValueError(f"{path}: expected a {cls.__name__}, got a {type(found).__name__}.")
         return found
 
-    def _model(self, validation: Any) -> Any:
+    def _model(self, columns: Mapping[str, slice], validation: Any) -> Any:
+        """What learns, from rows that have the columns of each descriptor."""
         options = {"validation": validation, "random_state": self.random_state, "verbose": self.verbose}
         if self.learner == "single-kernel":
             return KernelRegressor(self.kernel, n_features=self.n_features or SINGLE_FEATURES, standardize=False, **options)
         return MultipleKernelRegressor(
-            dict.fromkeys(self.descriptors_, self.kernel),
+            [(name, self.kernel, some) for name, some in columns.items()],
             n_features=self.n_features or FEATURES,
             scale=self.scale,
             l1_ratio=0.0 if self.learner == "average" else "auto",
@@ -134,13 +159,21 @@ class SegmentClassifier(BaseEstimator):
             **options,
         )
 
-    def _rows(self, descriptors: Mapping[str, Array]) -> Any:
-        """Roots of the bins of all descriptors: tables under their names, or side by side for a single kernel."""
+    def _rows(self, descriptors: Mapping[str, Array], some: slice = slice(None)) -> Array:
+        """Roots of the bins of all descriptors side by side."""
         missing = [name for name in self.descriptors_ if name not in descriptors]
         if missing:
             raise ValueError(f"The descriptor {missing[0]!r} is missing: got {', '.join(map(repr, descriptors))}.")
-        tables = {name: np.sqrt(np.asarray(descriptors[name])) for name in self.descriptors_}
-        return np.hstack(list(tables.values())) if self.learner == "single-kernel" else tables
+        return np.sqrt(np.hstack([np.asarray(descriptors[name])[some] for name in self.descriptors_]))
+
+    def _blocks(
+        self, descriptors: Mapping[str, Array], overlaps: Array | None = None
+    ) -> Iterator[tuple[Array, Array | None]]:
+        """Rows and their overlaps, some at a time."""
+        n = len(next(iter(descriptors.values()), ()))
+        for start in range(0, n, BLOCK_ROWS):
+            some = slice(start, start + BLOCK_ROWS)
+            yield self._rows(descriptors, some), None if overlaps is None else overlaps[some]
 
 
 def held_out_images(images: Array, seed: int) -> list[tuple[Array, Array]]:

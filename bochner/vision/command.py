@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import importlib
 import json
 import os
 import signal
@@ -18,10 +17,13 @@ from typing import Any
 from bochner.durable import replace_file, write_all
 from bochner.progress import note
 from bochner.vision import recognition, show
+from bochner.vision.best_and_worst import class_panels, rated_images
+from bochner.vision.classifier import LEARNERS, SegmentClassifier
 from bochner.vision.datasets import DataError, ImageSet, open_dataset
-from bochner.vision.images import LONGEST, ImageError
+from bochner.vision.images import LONGEST, ImageError, read_image
 from bochner.vision.options import DescriptorOptions
 from bochner.vision.proposals import ProposalOptions
+from bochner.vision.recogniser import Recogniser
 from bochner.vision.runner import Cost, ImageLine, Outcome, RunError, Task, estimate, run_images
 from bochner.vision.stages import (
     DESCRIPTORS_COST,
@@ -48,8 +50,6 @@ from bochner.vision.store import Store, StoreError
 FINE, WRONG, SOME_FAILED, INTERRUPTED = 0, 1, 3, 130
 """Exit codes; 2 is a command line that is not understood."""
 CODES = "exit codes: 0 all went well, 1 nothing could be done, 2 the command line is wrong, 3 some images failed, 130 Ctrl-C"
-CLASSIFIER = ("bochner.vision.classifier", "SegmentClassifier")
-"""Where the classifier is; see :class:`bochner.vision.recognition.Classifier`."""
 
 
 def parser(prog: str = "bochner voc") -> argparse.ArgumentParser:
@@ -74,6 +74,8 @@ def main(arguments: Sequence[str] | None = None, prog: str = "bochner voc") -> i
     is_main = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGTERM, _interrupt) if is_main else None
     try:
+        if asked.step == "predict" and Path(asked.data).is_file():
+            return predict_picture(asked)
         dataset = open_dataset(asked.data, asked.set, longest=asked.longest)
         return STEPS[asked.step][0](asked, dataset, dataset.names[: asked.limit])
     except (ValueError, RunError) as error:
@@ -134,10 +136,11 @@ def train(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str]) ->
     folders = Folders(asked.out)
     pools, described = _described(folders, dataset)
     rows = recognition.training_set(dataset, _done(described, names), pools, described, asked.per_class)
-    classifier = _classifier()(random_state=asked.seed)
-    classifier.fit(rows.descriptors, rows.overlaps, rows.images)
+    note(f"Learning {len(dataset.classes)} classes from {len(rows.overlaps):,} segments")
+    classifier = SegmentClassifier(asked.learner, random_state=asked.seed, verbose=not asked.quiet)
+    classifier.fit(rows.descriptors, rows.overlaps, rows.images, dataset.classes)
     classifier.save(folders.model)
-    note(f"{len(rows.overlaps):,} segments: wrote {folders.model}")
+    note(f"wrote {folders.model}")
     return FINE
 
 
@@ -149,13 +152,30 @@ def predict(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str]) 
         raise StoreError(f"{folders.model}: there is no classifier; train one first.")
     key = hashlib.blake2b(folders.model.read_bytes(), digest_size=8).hexdigest()
     store = recognition.prediction_store(folders, described, key, asked.stale).of_images(dataset)
-    task = recognition.Predict(_classifier().load(folders.model), pools, described)
+    task = recognition.Predict(SegmentClassifier.load(folders.model), pools, described)
     done = _done(described, names)
     code = _run(task, store, SEGMENTS_COST, asked, dataset, done)
     for name in done:
         if store.has(name):
             recognition.save_labels(folders.labels / f"{name}.png", store.load(name)["labels"])
     return code or _whole(done, names)
+
+
+def predict_picture(asked: argparse.Namespace) -> int:
+    """Find the objects of a single picture, which needs no data set: an overlay, labels, and a line for each class."""
+    path, folders = Path(asked.data), Folders(asked.out)
+    recogniser = Recogniser.of(folders)
+    found = recogniser(read_image(path, recogniser.longest))
+    labels, overlay = (folders.pictures / f"{path.stem}{end}.png" for end in ("_labels", ""))
+    recognition.save_labels(labels, found.labels)
+    picture = show.png(show.labelled(found.image, found.labels, found.classes))
+    replace_file(overlay, lambda file: write_all(file, picture))
+    for name, share, score in found.found():
+        sys.stdout.write(f"{name:<16}{share:>7.1%} of the pixels, best score {score:.2f}\n")
+    if not found.labels.any():
+        sys.stdout.write("background only: no segment has a score above the threshold\n")
+    note(f"Wrote {overlay} and {labels}")
+    return FINE
 
 
 def evaluate(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str]) -> int:
@@ -198,7 +218,7 @@ def show_sheets(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[st
         return WRONG
     lead = f"{len(sheets)} images, {n_objects} objects, {n_found} of them with a segment of overlap 0.5 or more; "
     lead += f"mean of the best overlaps {total / max(n_objects, 1):.3f}."
-    page = show.write_sheets(folders.sheets, sheets, lead)
+    page = show.write_sheets(folders.sheets, {**sheets, **_class_sheets(dataset, names, predicted)}, lead)
     note(f"{lead} Wrote {page}")
     return SOME_FAILED if failed else FINE
 
@@ -288,12 +308,13 @@ def _shown(dataset: ImageSet, name: str, pools: Store, predicted: Store | None) 
     return show.Shown(name, dataset.image(name), pool_of(pools, name), truth, found.get("scores"), found.get("labels"))
 
 
-def _classifier() -> Any:
-    """The class of the classifier."""
-    try:
-        return getattr(importlib.import_module(CLASSIFIER[0]), CLASSIFIER[1])
-    except ModuleNotFoundError as error:
-        raise RunError(f"there is no {'.'.join(CLASSIFIER)} in this version.") from error
+def _class_sheets(dataset: ImageSet, names: Sequence[str], predicted: Store | None) -> dict[str, bytes]:
+    """For every class, a sheet of the images in which it was labelled best and worst."""
+    if predicted is None:
+        return {}
+    labels = {name: predicted.load(name)["labels"] for name in names if predicted.has(name)}
+    rated = rated_images(dataset, labels)
+    return {f"best and worst of {name}": show.sheet(class_panels(dataset, some, labels)) for name, some in rated.items()}
 
 
 def _interrupt(*_: Any) -> None:
@@ -338,7 +359,9 @@ def _add_describe(step: argparse.ArgumentParser) -> None:
 
 
 def _add_train(step: argparse.ArgumentParser) -> None:
-    _number(step, "--per-class", recognition.SEGMENTS_PER_CLASS, "segments of a class at most")
+    told = "segments of a class at most, half of them of other things (all segments)"
+    step.add_argument("--per-class", metavar="N", type=_count, help=told)
+    step.add_argument("--learner", choices=LEARNERS, default=LEARNERS[0], help=f"how kernels are learned ({LEARNERS[0]})")
     _seed(step, "the features")
 
 
@@ -367,7 +390,7 @@ STEPS: dict[str, tuple[Step, str, Callable[[argparse.ArgumentParser], None]]] = 
     ),
     "describe": (describe, "describe the segments; vocabularies are learned from the first set", _add_describe),
     "train": (train, "train a classifier on described segments", _add_train),
-    "predict": (predict, "score segments and label pixels", _add_run),
+    "predict": (predict, "score segments and label pixels; DATA may be a single picture", _add_run),
     "evaluate": (evaluate, "measure predictions against masks", _add_nothing),
     "show": (show_sheets, "draw contact sheets: show/index.html", _add_show),
 }

@@ -25,8 +25,6 @@ from bochner.vision.stages import Folders, pool_of
 from bochner.vision.store import Store, configuration_of
 from bochner.vision.targets import GOOD, choose_segments, class_overlaps, segment_labels
 
-SEGMENTS_PER_CLASS = 10_000
-
 
 class Classifier(Protocol):
     """What the steps ask of a classifier of segments. Descriptors are tables (n, q) under their names.
@@ -38,8 +36,8 @@ class Classifier(Protocol):
     def threshold(self) -> float:
         """A segment whose score of a class is above this shows that class."""
 
-    def fit(self, descriptors: Mapping[str, Array], overlaps: Array, images: Array) -> Any:
-        """Learn from n segments with overlaps (n, c), of images with these numbers (n,)."""
+    def fit(self, descriptors: Mapping[str, Array], overlaps: Array, images: Array, classes: Sequence[str]) -> Any:
+        """Learn from n segments with overlaps (n, c) with classes of these names, of images with these numbers (n,)."""
 
     def scores(self, descriptors: Mapping[str, Array]) -> Array:
         """Scores (n, c) of segments."""
@@ -56,19 +54,19 @@ class TrainingSet:
     """Tables (n, q)."""
     overlaps: Array
     """(n, c)."""
-    choices: Sequence[Array]
-    """Rows of each class."""
     images: Array
     """The number of the image of each row: (n,)."""
 
 
 def training_set(
-    dataset: ImageSet, names: Sequence[str], segments: Store, descriptors: Store, n_per_class: int = SEGMENTS_PER_CLASS
+    dataset: ImageSet, names: Sequence[str], segments: Store, descriptors: Store, n_per_class: int | None = None
 ) -> TrainingSet:
-    """The chosen segments of the images that are described; only their descriptors are held in memory."""
+    """The segments of the images that are described: all, or at most so many of a class, half of which show it.
+
+    Only their descriptors are held in memory.
+    """
     overlaps = [class_overlaps(pool_of(segments, name), dataset.truth(name), len(dataset.classes)) for name in names]
-    chosen = [choice.all for choice in choose_segments(np.concatenate(overlaps), n_per_class)]
-    used = np.unique(np.concatenate(chosen)).astype(np.intp)
+    used = _used(np.concatenate(overlaps), n_per_class)
     if not len(used):
         raise DataError(f"No segment of these {len(names)} images has an overlap of {GOOD} or more: nothing can be learned.")
     starts = np.cumsum([0, *map(len, overlaps)])
@@ -78,10 +76,16 @@ def training_set(
         if len(own):
             for kind, table in descriptors.load(name).items():
                 tables.setdefault(kind, []).append(table[own])
-    stacked = {kind: np.concatenate(parts) for kind, parts in tables.items()}
-    choices = [np.searchsorted(used, some) for some in chosen]
+    stacked = {kind: np.concatenate(tables.pop(kind)) for kind in list(tables)}
     images = np.searchsorted(starts, used, side="right") - 1
-    return TrainingSet(stacked, np.concatenate(overlaps)[used], choices, images)
+    return TrainingSet(stacked, np.concatenate(overlaps)[used], images)
+
+
+def _used(overlaps: Array, n_per_class: int | None) -> Array:
+    """Numbers of the segments to learn from, in ascending order; none where no segment shows an object."""
+    if n_per_class is None:
+        return np.arange(len(overlaps) if overlaps.max(initial=0.0) >= GOOD else 0)
+    return np.unique(np.concatenate([choice.all for choice in choose_segments(overlaps, n_per_class)])).astype(np.intp)
 
 
 @dataclass(frozen=True)

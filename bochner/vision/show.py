@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageDraw
+from scipy import ndimage
 
 from bochner.arrays import Array
 from bochner.durable import replace_file, write_all
@@ -23,6 +24,8 @@ WIDTH, CAPTION, GAP, COLUMNS = 240, 16, 6, 4
 """Pixels of a panel, of the line below it and between panels; panels side by side."""
 INK, PAPER, MARK = (30, 36, 48), (255, 255, 255), (255, 0, 128)
 MOST_SEGMENTS = 6
+NAMED = 0.002
+"""The least part of an image that a region must have to bear its name."""
 
 
 @dataclass(frozen=True)
@@ -98,9 +101,36 @@ def tinted(image: Array, labels: Array) -> Array:
 def outlined(image: Array, mask: Array) -> Array:
     """The image with what is outside a mask (h, w) faded, and a line along its border."""
     edge = mask.copy()
-    edge[1:-1, 1:-1] &= ~(mask[:-2, 1:-1] & mask[2:, 1:-1] & mask[1:-1, :-2] & mask[1:-1, 2:])
+    edge[1:-1, 1:-1] &= ~np.all(_neighbours(mask), axis=0)
     faded = np.where(mask[..., None], image, 170 + image // 3)
     return np.where(edge[..., None], np.array(MARK, dtype=np.uint8), faded).astype(np.uint8)
+
+
+def labelled(image: Array, labels: Array, classes: Sequence[str]) -> Array:
+    """The image with the colours of labels (h, w), a line around each region, and the name of its class on it."""
+    height, width = labels.shape
+    mixed = tinted(image, labels)
+    inner = np.zeros(labels.shape, dtype=bool)
+    inner[1:-1, 1:-1] = np.all([labels[1:-1, 1:-1] == some for some in _neighbours(labels)], axis=0)
+    mixed[(labels > 0) & ~inner] = 255
+    canvas = Image.fromarray(mixed)
+    draw = ImageDraw.Draw(canvas)
+    size = max(10, min(height, width) // 18)
+    for label in np.unique(labels[(labels > 0) & (labels <= len(classes))]).tolist():
+        regions, _ = ndimage.label(labels == label)
+        areas = np.bincount(regions.ravel())[1:]
+        for k in np.flatnonzero(areas >= NAMED * labels.size):
+            y, x = ndimage.center_of_mass(regions == k + 1)
+            style = {"anchor": "mm", "font_size": size, "stroke_width": 2, "stroke_fill": INK}
+            draw.text((float(x), float(y)), classes[label - 1], fill=PAPER, **style)
+    return np.asarray(canvas)
+
+
+def png(picture: Array) -> bytes:
+    """A picture (h, w, 3) as the bytes of a PNG file."""
+    buffer = io.BytesIO()
+    Image.fromarray(np.ascontiguousarray(picture)).save(buffer, format="PNG")
+    return buffer.getvalue()
 
 
 def sheet(panels: Sequence[Panel]) -> bytes:
@@ -116,9 +146,7 @@ def sheet(panels: Sequence[Panel]) -> bytes:
         picture = Image.fromarray(np.ascontiguousarray(panel.picture))
         canvas.paste(picture.resize((WIDTH, _height(panel)), Image.Resampling.BILINEAR), (x, y))
         draw.text((x, y + height + 2), _fitting(panel.caption, draw), fill=INK)
-    buffer = io.BytesIO()
-    canvas.save(buffer, format="PNG")
-    return buffer.getvalue()
+    return png(np.asarray(canvas))
 
 
 def write_sheets(folder: Path, sheets: dict[str, bytes], lead: str) -> Path:
@@ -134,6 +162,11 @@ def pool_summary(pool: SegmentPool, truth: Truth) -> tuple[int, int, float]:
     """Objects of an image, those with a segment of overlap GOOD or more, and the sum of their best overlaps."""
     best = object_overlaps(pool, truth).max(axis=0, initial=0.0)
     return len(best), int((best >= GOOD).sum()), float(best.sum())
+
+
+def _neighbours(labels: Array) -> list[Array]:
+    """Labels above, below, left and right of all pixels but those at the edge."""
+    return [labels[:-2, 1:-1], labels[2:, 1:-1], labels[1:-1, :-2], labels[1:-1, 2:]]
 
 
 def _height(panel: Panel) -> int:

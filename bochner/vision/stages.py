@@ -87,6 +87,11 @@ class Folders:
         return self.out / "labels"
 
     @property
+    def pictures(self) -> Path:
+        """Labels of single pictures."""
+        return self.out / "pictures"
+
+    @property
     def sheets(self) -> Path:
         """Contact sheets."""
         return self.out / "show"

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import sparse
+from sklearn.model_selection import GroupKFold
 
 from bochner import MultipleKernelClassifier, MultipleKernelRegressor, weight_search
 from bochner.engines.devices import DeviceFolds
@@ -74,19 +75,34 @@ def assert_same(one, two, X, tolerance=CLOSE):
     np.testing.assert_allclose(one._outputs(X), two._outputs(X), rtol=0, atol=tolerance * np.abs(two._outputs(X)).max())
 
 
-@pytest.mark.parametrize("validation", [None, 3, 0.3])
+GROUPS = np.arange(N) // 7
+LISTED = list(GroupKFold(3).split(np.zeros(N), groups=GROUPS))
+
+
+@pytest.mark.parametrize("validation", [None, 3, 0.3, LISTED, LISTED[:1]])
 @each_learner
 def test_blocks_equal_rows_in_memory_in_the_same_parts(learner, validation, folds_seen, monkeypatch):
     X, y = table(learner)
     weights = np.random.default_rng(1).integers(0, 3, N).astype(float)
     source = from_arrays(X, y, weights)
-    options = {"validation": validation} | ({"class_weight": "balanced"} if learner is MultipleKernelClassifier else {})
+    options = {"validation": validation, "refit": "ridge"} | ({"class_weight": "balanced"} if learner is MultipleKernelClassifier else {})
     streamed = quick(learner, **options).fit(source)
     assert isinstance(folds_seen[-1], StreamedFolds)
     monkeypatch.setattr(multiple_machine, "FEWEST_SAMPLED", N)
     whole = quick(learner, **options).fit(source)
     assert not isinstance(folds_seen[-1], StreamedFolds)
     assert_same(streamed, whole, X)
+
+
+@pytest.mark.parametrize("pairs", [LISTED, LISTED[:2], LISTED[:1]])
+def test_listed_rows_are_held_out(pairs):
+    cut = blocks.source_cut("auto", pairs, N, N, seed=0)
+    parts = cut.parts_of(np.arange(N))
+    assert cut.validated == tuple(range(len(pairs)))
+    assert cut.n_parts == min(len(pairs) + 1, 3)
+    for k, (fitted, validated) in enumerate(pairs):
+        np.testing.assert_array_equal(np.flatnonzero(parts == k), validated)
+        np.testing.assert_array_equal(np.flatnonzero(parts != k), fitted)
 
 
 def test_standardisers_are_those_of_all_rows():

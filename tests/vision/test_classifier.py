@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from bochner.vision import classifier
 from bochner.vision.classifier import SegmentClassifier, held_out_images
 from bochner.vision.measures import mean_average_precision
 
@@ -28,6 +29,24 @@ def test_classes_of_new_segments(learner):
     assert mean_average_precision(truth >= 0.5, model.scores(new)) > 0.9
     given = model.scores(new).max(axis=1) > model.threshold
     assert np.mean(given == (truth.max(axis=1) >= 0.5)) > 0.85
+
+
+@pytest.mark.parametrize("learner", ["group-lasso", "single-kernel", "average"])
+def test_large_tables_go_in_blocks(learner, monkeypatch):
+    descriptors, overlaps, images = histograms(n=600)
+    seen = []
+    monkeypatch.setattr(classifier, "IN_BLOCKS", 1)
+    monkeypatch.setattr(classifier, "BLOCK_ROWS", 100)
+    made = classifier.from_blocks
+    monkeypatch.setattr(classifier, "from_blocks", lambda *args, **options: seen.append(made(*args, **options)) or seen[0])
+    model = SegmentClassifier(learner, **OPTIONS).fit(descriptors, overlaps, images, ["a", "b", "c"])
+    (source,) = seen
+    stacked = np.sqrt(np.hstack(list(descriptors.values())))
+    np.testing.assert_array_equal(np.concatenate([block.X for block in source.blocks(100)]), stacked)
+    np.testing.assert_array_equal(np.concatenate([block.y for block in source.blocks(100)]), overlaps)
+    new, truth, _ = histograms(seed=1)
+    assert mean_average_precision(truth >= 0.5, model.scores(new)) > 0.9
+    assert model.classes_ == ("a", "b", "c")
 
 
 def test_group_lasso_finds_the_descriptor_that_counts():
@@ -66,6 +85,8 @@ def test_bad_input():
     descriptors, overlaps, images = histograms()
     with pytest.raises(ValueError, match="learner must be one of"):
         SegmentClassifier("nearest").fit(descriptors, overlaps, images)
+    with pytest.raises(ValueError, match="classes must be as many as columns of overlaps, 3: got 1"):
+        SegmentClassifier(**OPTIONS).fit(descriptors, overlaps, images, ["cat"])
     model = SegmentClassifier(**OPTIONS).fit(descriptors, overlaps, images)
     with pytest.raises(ValueError, match="'noise' is missing"):
         model.scores({"told": descriptors["told"]})

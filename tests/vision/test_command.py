@@ -1,6 +1,5 @@
 """``bochner voc`` from images to measures, on a tiny tree; what it says and returns where something is wrong."""
 
-import importlib
 import json
 import os
 import shutil
@@ -15,12 +14,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from bochner.vision import command, recognition, runner, stages
+from bochner.vision import classifier, command, recognition, runner, stages
 from bochner.vision.datasets import VOCDataset
 from bochner.vision.descriptors import DESCRIPTORS
 from bochner.vision.ranking import RankingOptions
 from bochner.vision.stages import Folders, pool_of
 from bochner.vision.store import Store
+from bochner.vision.targets import choose_segments
 from tests.vision.trees import HEIGHT, PICTURES, WIDTH, voc_tree
 
 TRAIN = {f"{name}{k}": objects for k in range(2) for name, objects in PICTURES.items()}
@@ -272,10 +272,10 @@ class Nearest:
 
     threshold = 0.3
 
-    def __init__(self, random_state=0):
+    def __init__(self, learner="", *, random_state=0, verbose=0):
         self.random_state = random_state
 
-    def fit(self, descriptors, overlaps, images):
+    def fit(self, descriptors, overlaps, images, classes):
         self.rows, self.overlaps = descriptors["colour_sift_fg"], overlaps
         return self
 
@@ -296,8 +296,7 @@ class Nearest:
 
 def test_train_predict_evaluate_and_show(copy, monkeypatch, capsys):
     data, out = copy
-    monkeypatch.setattr(command, "CLASSIFIER", (__name__, "Nearest"))
-    assert importlib.import_module(__name__).Nearest is Nearest
+    monkeypatch.setattr(command, "SegmentClassifier", Nearest)
     assert run("train", data, out) == 0
     assert run("predict", data, out, "--set", "val", "--jobs", "1") == 0
     assert run("evaluate", data, out, "--set", "val") == 0
@@ -317,6 +316,9 @@ def test_train_predict_evaluate_and_show(copy, monkeypatch, capsys):
             assert picture.mode == "P"
             np.testing.assert_array_equal(np.asarray(picture), found["labels"])
     assert run("show", data, out, "--set", "val") == 0
+    classes = {VOCDataset(data).classes[label - 1] for objects in VAL.values() for label, *_ in objects}
+    sheets = {path.stem for path in (out / "show").glob("*.png")}
+    assert sheets == {*VAL, *(f"best and worst of {name}" for name in classes)}
     # another classifier: predictions of the one before are recognised
     (out / "model.npz").write_bytes((out / "model.npz").read_bytes() + b" ")
     assert run("predict", data, out, "--set", "val", "--jobs", "1") == command.WRONG
@@ -325,7 +327,7 @@ def test_train_predict_evaluate_and_show(copy, monkeypatch, capsys):
 
 def test_results_of_what_was_there_before_are_refused(copy, monkeypatch, capsys):
     data, out = copy
-    monkeypatch.setattr(command, "CLASSIFIER", (__name__, "Nearest"))
+    monkeypatch.setattr(command, "SegmentClassifier", Nearest)
     assert run("train", data, out) == 0
     assert run("predict", data, out, "--set", "val", "--jobs", "1") == 0
     for some in ("train", "val"):
@@ -354,14 +356,41 @@ def test_training_rows_are_those_that_were_chosen(made):
     segments, descriptors = (Store.existing(out / folder) for folder in ("segments", "descriptors"))
     rows = recognition.training_set(dataset, dataset.names, segments, descriptors, 6)
     assert rows.overlaps.shape == (len(rows.descriptors["lbp"]), 20)
-    assert len(rows.choices) == 20
-    everything = np.concatenate([descriptors.load(name)["lbp"] for name in dataset.names])
-    present = {row.tobytes() for row in everything}
-    assert {row.tobytes() for row in rows.descriptors["lbp"]} <= present
-    for k, own in enumerate(rows.choices):
-        positive = rows.overlaps[own, k] >= 0.5
-        assert positive.sum() == (~positive).sum() <= 3
-    assert sum(map(len, rows.choices)) > 0
+    everything = recognition.training_set(dataset, dataset.names, segments, descriptors)
+    assert len(everything.overlaps) == sum(pool_of(segments, name).n_segments for name in dataset.names)
+    chosen = choose_segments(everything.overlaps, 6)
+    used = np.unique(np.concatenate([choice.all for choice in chosen]))
+    assert 0 < len(used) < len(everything.overlaps)
+    np.testing.assert_array_equal(rows.overlaps, everything.overlaps[used])
+    np.testing.assert_array_equal(rows.images, everything.images[used])
+    for name, table in rows.descriptors.items():
+        np.testing.assert_array_equal(table, everything.descriptors[name][used])
+        stacked = np.concatenate([descriptors.load(one)[name] for one in dataset.names])
+        np.testing.assert_array_equal(everything.descriptors[name], stacked)
+
+
+def test_a_single_picture(copy, tmp_path, monkeypatch, capsys):
+    data, out = copy
+    monkeypatch.setattr(classifier, "FEATURES", 30)
+    assert run("train", data, out, "--quiet") == 0
+    assert run("predict", data, out, "--set", "val", "--jobs", "1") == 0
+    capsys.readouterr()
+    picture = shutil.copy(data / "JPEGImages" / "three.jpg", tmp_path / "photo.jpg")
+    assert run("predict", picture, out) == 0
+    printed = capsys.readouterr().out
+    expected = Store.existing(out / "predictions").load("three")["labels"]
+    with Image.open(out / "pictures" / "photo_labels.png") as labels, Image.open(out / "pictures" / "photo.png") as overlay:
+        np.testing.assert_array_equal(np.asarray(labels), expected)
+        assert overlay.size == labels.size
+    shares = np.bincount(expected.ravel(), minlength=21)[1:] / expected.size
+    assert shares.any()
+    for name, share in zip(VOCDataset(data).classes, shares, strict=True):
+        assert (f"{name:<16}{share:>7.1%} of the pixels" in printed) == (share > 0)
+    (tmp_path / "photo.jpg").write_bytes(b"no picture")
+    assert run("predict", picture, out) == command.WRONG
+    assert "photo.jpg" in capsys.readouterr().err
+    assert run("predict", picture, tmp_path / "elsewhere") == command.WRONG
+    assert "nothing has been computed here" in capsys.readouterr().err
 
 
 def test_images_without_objects_teach_nothing(made, capsys):
@@ -370,12 +399,6 @@ def test_images_without_objects_teach_nothing(made, capsys):
     (made[1].parent / "empty.txt").write_text("empty0\nempty1\n")
     assert run("train", *made, "--set", str(made[1].parent / "empty.txt")) == command.WRONG
     assert "nothing can be learned" in capsys.readouterr().err
-
-
-def test_no_classifier_in_this_version(made, monkeypatch, capsys):
-    monkeypatch.setattr(command, "CLASSIFIER", ("bochner.vision.nowhere", "Nothing"))
-    assert run("train", *made) == command.WRONG
-    assert "no bochner.vision.nowhere.Nothing" in capsys.readouterr().err
 
 
 def test_predict_needs_a_classifier(made, capsys):
