@@ -110,7 +110,8 @@ def segments(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str])
     if not asked.unranked:
         if not (folders.ranker / f"{RANKER}.npz").is_file():
             note(f"Learning from {len(done)} images which segments are likely to be objects")
-        ranker, held_out = learn_ranker(folders, Source(dataset, done, asked.set, asked.seed), pools, asked.stale)
+        source = Source(dataset, done, asked.set, asked.seed)
+        ranker, held_out = learn_ranker(folders, source, pools, asked.stale, None if asked.quiet else _note_part)
         task = Rank(pools, ranker_of(ranker), held_out, asked.segments)
     store = segment_store(folders, pools, ranker, asked.segments, asked.stale)
     return max(code, _run(task, store, SEGMENTS_COST, asked, dataset, done))
@@ -261,6 +262,10 @@ def _tell(failed: Any) -> None:
 
 def _line(asked: argparse.Namespace) -> ImageLine | None:
     return None if asked.quiet else ImageLine()
+
+
+def _note_part(done: int, n_parts: int) -> None:
+    note(f"  {done} of {n_parts} rankers that score what they have not seen; then one of all images")
 
 
 def _close(line: ImageLine | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -164,20 +164,24 @@ class SegmentRanker:
 
 
 def cross_fit(
-    cues: Sequence[Array], overlaps: Sequence[Array], options: RankingOptions | None = None, seed: int = 0
+    cues: Sequence[Array],
+    overlaps: Sequence[Array],
+    options: RankingOptions | None = None,
+    seed: int = 0,
+    watch: Callable[[int, int], None] | None = None,
 ) -> list[Array]:
-    """Scores (s,) of the segments of each training image, from a ranker that did not see it."""
+    """Scores (s,) of the segments of each training image, from a ranker that did not see it.
+
+    ``watch`` hears how many of the rankers are fitted.
+    """
     options = RankingOptions() if options is None else options
     parts = np.random.default_rng(seed).permutation(len(cues)) % options.n_folds
-    rankers = {
-        part: SegmentRanker.fit(
-            [some for some, own in zip(cues, parts, strict=True) if own != part],
-            [some for some, own in zip(overlaps, parts, strict=True) if own != part],
-            options,
-            seed,
-        )
-        for part in np.unique(parts)
-    }
+    rankers = {}
+    for part in np.unique(parts):
+        seen = np.flatnonzero(parts != part).tolist()
+        rankers[part] = SegmentRanker.fit([cues[i] for i in seen], [overlaps[i] for i in seen], options, seed)
+        if watch is not None:
+            watch(len(rankers), options.n_folds)
     return [rankers[part].scores(some) for some, part in zip(cues, parts, strict=True)]
 
 

@@ -217,7 +217,13 @@ def learned_store(folder: Path, wanted: dict[str, Any], source: Source, stale: s
     return store
 
 
-def learn_ranker(folders: Folders, source: Source, proposals: Store, stale: str = "refuse") -> tuple[Store, Store]:
+def learn_ranker(
+    folders: Folders,
+    source: Source,
+    proposals: Store,
+    stale: str = "refuse",
+    watch: Callable[[int, int], None] | None = None,
+) -> tuple[Store, Store]:
     """The store with the ranker, learned from pools and masks of ``source`` where it is not there, and that of its scores.
 
     The second has scores of the images it was learned from, each by a ranker that has not seen the image.
@@ -241,7 +247,7 @@ def learn_ranker(folders: Folders, source: Source, proposals: Store, stale: str 
                 names.append(name)
             if sum(some.shape[1] > 0 for some in overlaps) < 2:
                 raise StoreError(f"{store.folder}: a ranker needs two images with objects in their masks, or more.")
-            for name, scores in zip(names, cross_fit(cues, overlaps, options, source.seed), strict=True):
+            for name, scores in zip(names, cross_fit(cues, overlaps, options, source.seed, watch), strict=True):
                 held_out.save(name, {"scores": scores})
             ranker = SegmentRanker.fit(cues, overlaps, options, source.seed)
             trees = {field.name: getattr(ranker.trees, field.name) for field in fields(Trees)}
