@@ -20,10 +20,11 @@ from bochner.engines.devices import brought
 from bochner.features import StackedMap
 from bochner.fold_problems import FoldProblems, RowProblems, column_counts
 from bochner.folds import FoldedRows, Folds, HeldOut, Rows
+from bochner.kernel_penalties import KernelPenalties
 from bochner.losses import Loss
 from bochner.solvers.group_path import GroupLassoPath
 from bochner.solvers.groups import Groups
-from bochner.weight_search import Search, Trial, WeightChoices, choose
+from bochner.weight_search import Final, Search, Trial, WeightChoices, choose
 
 MATRICES = 6
 """Matrices of all pairs of features that are there at a time, beside four for each part of the rows."""
@@ -97,8 +98,14 @@ def learn_weights(
     groups = Groups(problems.sizes, shared=choices.shared)
     search = Search(folds, problems, groups, choices, callback)
     trials = list(search.trials())
-    chosen = choose(trials, one_standard_error=choices.one_standard_error)
+    if choices.learned:  # which weighs kernels itself, and needs no rule that leaves some out
+        chosen = min(trials, key=lambda trial: trial.error)
+    else:
+        chosen = choose(trials, one_standard_error=choices.one_standard_error)
     final = search.final(chosen)
+    if choices.learned:
+        chosen, final = _with_learned_weights(chosen, final, problems, groups)
+        trials.append(chosen)
     return LearnedWeights(
         coef=problems.expand(final.coef),
         intercept=final.intercept,
@@ -113,6 +120,45 @@ def learn_weights(
         n_iter=final.n_iter,
         cut_short=chosen.refit is None and (chosen.l1_ratio, chosen.alpha) in search.cut_short,
     )
+
+
+def _with_learned_weights(chosen: Trial, final: Final, problems: FoldProblems, groups: Groups) -> tuple[Trial, Final]:
+    """The kernels of a trial with weights learned on held-out rows, for all targets or for each; as it was if no better."""
+    validated, ridge = problems.folds.validated, chosen.alpha if chosen.ridge is None else chosen.ridge
+    found = [_learned_weights(problems, groups, norms > 0, ridge, c) for c, norms in enumerate(final.norms.T)]
+    models = [
+        (np.concatenate(coefs, axis=1), np.concatenate(intercepts))
+        for coefs, intercepts in (zip(*of_each, strict=True) for of_each in zip(*found, strict=True))
+    ]
+    (coef, intercept), held_out = models[0], models[1:]
+    errors = np.array([problems.error(k, *model) for k, model in zip(validated, held_out, strict=True)])
+    if errors.mean() >= chosen.error:
+        return chosen, final
+    trial = replace(chosen, refit="learned", ridge=ridge, errors=errors, models=held_out)
+    return trial, replace(final, coef=coef, intercept=intercept, norms=groups.norms(coef[:, None, :])[:, 0])
+
+
+def _learned_weights(
+    problems: FoldProblems, groups: Groups, is_in: Array, ridge: float, target: int
+) -> list[tuple[Array, Array]]:
+    """Models of all rows to fit, and of all but each validated part, on the kernels that are in for a target, or for all."""
+    parts, own = (None, *problems.folds.validated), slice(None) if groups.shared else slice(target, target + 1)
+    if not is_in.any():
+        means = [problems.target_mean(without)[own] for without in parts]
+        return [(np.zeros((groups.n_columns, len(mean))), mean) for mean in means]
+    chosen, used = groups.take(is_in)
+    moments = problems.scaled_moments(used, np.ones((chosen.n_columns, 1)))
+    regressions = KernelPenalties(moments, chosen.sizes, problems.folds.validated)
+    if not groups.shared:
+        regressions = regressions.of_target(target)
+    penalties = regressions.learn(np.full(len(chosen.sizes), ridge))
+    models = []
+    for without in parts:
+        some, intercept = regressions.model(without, penalties)
+        coef = np.zeros((len(used), some.shape[1]))
+        coef[used] = some
+        models.append((coef, intercept))
+    return models
 
 
 def refit_jointly(

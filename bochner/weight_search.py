@@ -33,9 +33,9 @@ NOT_WORTH = 0.01
 ROUGH = 1e-3
 """Duality gap, as a part of the objective, that is enough to compare errors on held-out rows."""
 
-Refit = Literal["ridge", "weighted", "joint"]
-"""Ridge regression of the kernels that are in: of their plain sum, of their sum weighted by d_t, or of one kernel on the
-columns of all of them."""
+Refit = Literal["ridge", "weighted", "joint", "learned"]
+"""Ridge regression of the kernels that are in: of their plain sum, of their sum weighted by d_t, of one kernel on all of
+their columns, or of their sum with weights learned on held-out rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +59,8 @@ class WeightChoices:
     """Take the fewest kernels whose error is within one standard error of the least."""
     refits: tuple[Refit | None, ...] = (None,)
     """How the kernels that are in are fitted again, or not at all; several to choose from."""
+    learned: bool = False
+    """Whether the weights of the kernels of least error are then learned by the gradient of that error."""
     tol: float = 1e-6
     max_iter: int = 100
 

@@ -38,9 +38,9 @@ def check_choices(machine: Any) -> None:
 
 
 def _check_refit(machine: Any) -> None:
-    if machine.refit not in ("auto", "ridge", "weighted", "joint", None, False):
-        raise ValueError(f"refit must be 'auto', 'ridge', 'weighted', 'joint' or None, got {machine.refit!r}.")
-    if machine.refit in ("ridge", "weighted", "joint") and machine.loss != "squared":
+    if machine.refit not in ("auto", "ridge", "weighted", "joint", "learned", None, False):
+        raise ValueError(f"refit must be 'auto', 'ridge', 'weighted', 'joint', 'learned' or None, got {machine.refit!r}.")
+    if machine.refit in ("ridge", "weighted", "joint", "learned") and machine.loss != "squared":
         raise ValueError(
             f"refit={machine.refit!r} needs loss='squared', and loss is {machine.loss!r}: leave refit out, or use None."
         )
@@ -87,6 +87,7 @@ def weight_choices(machine: Any, *, squared: bool) -> WeightChoices:
         lowest=None if squared else machine.smallest,  # where each penalty takes many passes over the rows
         one_standard_error=machine.selection == "one-standard-error",
         refits=_refits(machine.refit) if squared else (None,),
+        learned=machine.refit == "learned",
         tol=machine.tol,
         max_iter=machine.max_iter,
     )
@@ -99,9 +100,11 @@ def _l1_ratios(machine: Any) -> tuple[float, ...]:
 
 
 def _refits(refit: Any) -> tuple[Refit | None, ...]:
-    """The refits that are part of the search; a joint one comes after it."""
+    """The refits that are part of the search; a joint one comes after it, and so do learned weights."""
     if refit == "auto":
         return (None, "ridge", "weighted")
+    if refit == "learned":
+        return ("ridge",)
     return (None,) if refit == "joint" else (refit or None,)
 
 

@@ -154,6 +154,7 @@ class SegmentClassifier(BaseEstimator):
             n_features=self.n_features or FEATURES,
             scale=self.scale,
             l1_ratio=0.0 if self.learner == "average" else "auto",
+            refit=None if self.learner == "average" else "learned",
             shared_weights=not self.own_weights,
             standardize=False,
             **options,
