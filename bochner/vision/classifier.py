@@ -17,6 +17,8 @@ from bochner.durable import replace_file, write_all
 from bochner.estimators.multiple import MultipleKernelRegressor
 from bochner.estimators.regressors import KernelRegressor
 from bochner.features.stacked import consecutive
+from bochner.kernels import get_kernel
+from bochner.kernels.bandwidth import median_scale
 from bochner.rows import from_blocks
 from bochner.vision.targets import GOOD
 
@@ -25,6 +27,8 @@ HELD_OUT = 0.2
 """The part of the images on whose segments penalties and kernels are chosen."""
 FEATURES, SINGLE_FEATURES = 500, 4000
 """Random features of each kernel, and of a single one."""
+SAMPLED = 1000
+"""Segments whose distances make the median."""
 IN_BLOCKS, BLOCK_ROWS = 5e7, 2048
 """Numbers in all descriptors from which their roots are not all in memory at a time, and rows that are."""
 
@@ -32,20 +36,24 @@ IN_BLOCKS, BLOCK_ROWS = 5e7, 2048
 class SegmentClassifier(BaseEstimator):
     """Scores of classes for segments: ridge regression of their overlap with the objects of every class.
 
-    Descriptors are histograms, which a kernel compares by the roots of their bins. Choices are made on the segments of
+    Descriptors are histograms, which most kernels compare best by the roots of their bins. Choices are made on the segments of
     images that are held out, since those of one image are alike.
 
     Parameters
     ----------
     learner : {"group-lasso", "single-kernel", "average"}, default="group-lasso"
-        One kernel for each descriptor, of which group lasso keeps those that count for a class (RFF-GL); one kernel on all
-        descriptors, with a scale for each column that is learned (RFF-SKL); or the plain average of one kernel for each.
+        One kernel for each descriptor, of which group lasso keeps those that count (RFF-GL), with weights that are then
+        learned on held-out images; one kernel on all descriptors, with a scale for each column that is learned (RFF-SKL); or
+        the plain average of one kernel for each.
     kernel : str or Kernel, default="gaussian"
-        The kernel of each descriptor, on roots of bins.
+        The kernel of each descriptor: on roots of its bins, or on the bins where it is one of histograms, such as
+        "skewed_chi2" or "exponentiated_chi2".
     scale : {"median", "learned"}, default="median"
-        Its scale: from the median distance, or learned for each descriptor.
-    own_weights : bool, default=True
-        Whether each class has weights of its own for the descriptors.
+        Its scale: from the median distance of segments, or learned for each descriptor.
+    sharpness : float, default=1.5
+        What multiplies scales by the median distance.
+    own_weights : bool, default=False
+        Whether each class has weights of its own for the descriptors, which takes about as many times longer.
     n_features : int, optional
         Random features of each kernel.
     random_state : int, default=0
@@ -66,7 +74,8 @@ class SegmentClassifier(BaseEstimator):
         *,
         kernel: Any = "gaussian",
         scale: str = "median",
-        own_weights: bool = True,
+        sharpness: float = 1.5,
+        own_weights: bool = False,
         n_features: int | None = None,
         random_state: int = 0,
         verbose: int = 0,
@@ -74,6 +83,7 @@ class SegmentClassifier(BaseEstimator):
         self.learner = learner
         self.kernel = kernel
         self.scale = scale
+        self.sharpness = sharpness
         self.own_weights = own_weights
         self.n_features = n_features
         self.random_state = random_state
@@ -100,7 +110,7 @@ class SegmentClassifier(BaseEstimator):
             raise ValueError(f"classes must be as many as columns of overlaps, {n_classes}: got {len(self.classes_)}.")
         columns = consecutive([np.shape(table)[1] for table in descriptors.values()])
         validation = None if images is None else held_out_images(np.asarray(images), self.random_state)
-        model = self._model(dict(zip(self.descriptors_, columns, strict=True)), validation)
+        model = self._model(self._kernels(descriptors, columns), validation)
         if n * columns[-1].stop > IN_BLOCKS:
             blocks = partial(self._blocks, descriptors, overlaps)
             self.model_ = model.fit(from_blocks(blocks, n_rows=n))
@@ -144,13 +154,25 @@ class SegmentClassifier(BaseEstimator):
             raise ValueError(f"{path}: expected a {cls.__name__}, got a {type(found).__name__}.")
         return found
 
-    def _model(self, columns: Mapping[str, slice], validation: Any) -> Any:
-        """What learns, from rows that have the columns of each descriptor."""
+    def _kernels(self, descriptors: Mapping[str, Array], columns: Sequence[slice]) -> list[tuple[str, Any, slice]]:
+        """The kernel of each descriptor, and its columns; of a scale by the median distance of some segments."""
+        some = np.random.default_rng(self.random_state).permutation(len(next(iter(descriptors.values()))))[:SAMPLED]
+        kernels: list[Any] = [get_kernel(self.kernel)] * len(columns)
+        if self.scale == "median" and kernels[0].has_bandwidth:
+            rows = self._rows(descriptors, np.sort(some)).astype(np.float64)
+            scales = [self.sharpness * median_scale(kernels[0], rows[:, own]) for own in columns]
+            kernels = [kernels[0].replace(scale=scale) for scale in scales]
+        elif self.scale == "learned":
+            kernels = [self.kernel] * len(columns)  # by its name
+        return list(zip(self.descriptors_, kernels, columns, strict=True))
+
+    def _model(self, kernels: list[tuple[str, Any, slice]], validation: Any) -> Any:
+        """What learns from the kernels of all descriptors, or from one on all of their columns."""
         options = {"validation": validation, "random_state": self.random_state, "verbose": self.verbose}
         if self.learner == "single-kernel":
             return KernelRegressor(self.kernel, n_features=self.n_features or SINGLE_FEATURES, standardize=False, **options)
         return MultipleKernelRegressor(
-            [(name, self.kernel, some) for name, some in columns.items()],
+            kernels,
             n_features=self.n_features or FEATURES,
             scale=self.scale,
             l1_ratio=0.0 if self.learner == "average" else "auto",
@@ -160,12 +182,13 @@ class SegmentClassifier(BaseEstimator):
             **options,
         )
 
-    def _rows(self, descriptors: Mapping[str, Array], some: slice = slice(None)) -> Array:
-        """Roots of the bins of all descriptors side by side."""
+    def _rows(self, descriptors: Mapping[str, Array], some: Any = slice(None)) -> Array:
+        """All descriptors side by side: roots of their bins, or the bins themselves for a kernel of histograms."""
         missing = [name for name in self.descriptors_ if name not in descriptors]
         if missing:
             raise ValueError(f"The descriptor {missing[0]!r} is missing: got {', '.join(map(repr, descriptors))}.")
-        return np.sqrt(np.hstack([np.asarray(descriptors[name])[some] for name in self.descriptors_]))
+        beside = np.hstack([np.asarray(descriptors[name])[some] for name in self.descriptors_])
+        return beside if np.isfinite(get_kernel(self.kernel).lower) else np.sqrt(beside)
 
     def _blocks(
         self, descriptors: Mapping[str, Array], overlaps: Array | None = None

@@ -55,6 +55,19 @@ def test_group_lasso_finds_the_descriptor_that_counts():
     assert np.all(weights["told"] > weights["noise"])
 
 
+@pytest.mark.parametrize(
+    ("kernel", "scale"), [("exponentiated_chi2", "median"), ("skewed_chi2", "learned"), ("skewed_chi2", "median")]
+)
+def test_kernels_of_histograms_see_the_bins(kernel, scale):
+    descriptors, overlaps, images = histograms()
+    new, truth, _ = histograms(seed=1)
+    model = SegmentClassifier("average", kernel=kernel, scale=scale, **OPTIONS).fit(descriptors, overlaps, images)
+    np.testing.assert_array_equal(model._rows(new), np.hstack([new["told"], new["noise"]]))
+    assert mean_average_precision(truth >= 0.5, model.scores(new)) > 0.8
+    if scale == "learned":
+        assert len({one.c for one in model.model_.kernels_}) == 2
+
+
 def test_segments_of_an_image_are_held_out_together():
     images = np.repeat(np.arange(10), 7)
     ((fitted, validated),) = held_out_images(images, 3)
