@@ -43,7 +43,7 @@ class SegmentClassifier(BaseEstimator):
     ----------
     learner : {"group-lasso", "single-kernel", "average"}, default="group-lasso"
         One kernel for each descriptor, of which group lasso keeps those that count (RFF-GL), with weights that are then
-        learned on held-out images; one kernel on all descriptors, with a scale for each column that is learned (RFF-SKL); or
+        learned on held-out images; one kernel on all descriptors, with a scale for each of them that is learned (RFF-SKL); or
         the plain average of one kernel for each.
     kernel : str or Kernel, default="gaussian"
         The kernel of each descriptor: on roots of its bins, or on the bins where it is one of histograms, such as
@@ -170,7 +170,9 @@ class SegmentClassifier(BaseEstimator):
         """What learns from the kernels of all descriptors, or from one on all of their columns."""
         options = {"validation": validation, "random_state": self.random_state, "verbose": self.verbose}
         if self.learner == "single-kernel":
-            return KernelRegressor(self.kernel, n_features=self.n_features or SINGLE_FEATURES, standardize=False, **options)
+            own = np.repeat(np.arange(len(kernels)), [some.stop - some.start for _, _, some in kernels])
+            n_features = self.n_features or SINGLE_FEATURES
+            return KernelRegressor(self.kernel, n_features=n_features, scale=own, standardize=False, **options)
         return MultipleKernelRegressor(
             kernels,
             n_features=self.n_features or FEATURES,
