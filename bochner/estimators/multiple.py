@@ -71,11 +71,13 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         Whether a kernel is in or out for all targets together.
     selection : {"best", "one-standard-error"}, default="best"
         The fewest kernels within 1 % of the least held-out error, or within one standard error of it.
-    refit : {"auto", "ridge", "weighted", "joint", None, False}, default="auto"
+    refit : {"auto", "ridge", "weighted", "joint", "learned", None, False}, default="auto"
         Fit the chosen kernels again by ridge regression, which does not shrink kernels against each other: on their plain
         sum ("ridge"), on their sum weighted by d_t ("weighted"), on one kernel of all their columns ("joint", of radial
-        kernels of one family; of Gaussian kernels it is their product), never, or as held-out rows say. For the squared
-        loss only. Where rows are few, it is done once more on more features (see ``n_features``).
+        kernels of one family; of Gaussian kernels it is their product), never, or as held-out rows say. "learned" is ridge
+        regression on the kernels of least held-out error, with weights that are learned by the gradient of that error: it
+        takes their weight from kernels which fit rows that they have seen and not others. "auto" does not try it. For the
+        squared loss only. Where rows are few, it is done once more on more features (see ``n_features``).
     validation : int, float, splitter, tuple or None, default=None
         Number of folds, the part of the rows to hold out, a splitter of scikit-learn such as GroupKFold or a list of pairs
         (fitted, validated) of row numbers, or a set of your own, (X, y) or (X, y, sample_weight), on which nothing is

@@ -36,15 +36,15 @@ IN_BLOCKS, BLOCK_ROWS = 5e7, 2048
 class SegmentClassifier(BaseEstimator):
     """Scores of classes for segments: ridge regression of their overlap with the objects of every class.
 
-    Descriptors are histograms, which most kernels compare best by the roots of their bins. Choices are made on the segments of
+    Descriptors are histograms, which most kernels compare best by the roots of their bins. Choices are made on segments of
     images that are held out, since those of one image are alike.
 
     Parameters
     ----------
     learner : {"group-lasso", "single-kernel", "average"}, default="group-lasso"
         One kernel for each descriptor, of which group lasso keeps those that count (RFF-GL), with weights that are then
-        learned on held-out images; one kernel on all descriptors, with a scale for each of them that is learned (RFF-SKL); or
-        the plain average of one kernel for each.
+        learned on held-out images; one kernel on all descriptors, with a learned scale for each of them (RFF-SKL); or the
+        plain average of one kernel for each.
     kernel : str or Kernel, default="gaussian"
         The kernel of each descriptor: on roots of its bins, or on the bins where it is one of histograms, such as
         "skewed_chi2" or "exponentiated_chi2".
