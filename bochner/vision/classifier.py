@@ -56,6 +56,9 @@ class SegmentClassifier(BaseEstimator):
         Whether each class has weights of its own for the descriptors, which takes about as many times longer.
     n_features : int, optional
         Random features of each kernel.
+    max_memory : float, str or None, default="3GB"
+        What matrices of all pairs of features, blocks of rows and a sample of them may take beside the descriptors, with a
+        kernel for each; None: half of what is free.
     random_state : int, default=0
     verbose : int, default=0
         1 shows progress on the standard error stream.
@@ -77,6 +80,7 @@ class SegmentClassifier(BaseEstimator):
         sharpness: float = 1.5,
         own_weights: bool = False,
         n_features: int | None = None,
+        max_memory: float | str | None = "3GB",
         random_state: int = 0,
         verbose: int = 0,
     ) -> None:
@@ -86,6 +90,7 @@ class SegmentClassifier(BaseEstimator):
         self.sharpness = sharpness
         self.own_weights = own_weights
         self.n_features = n_features
+        self.max_memory = max_memory
         self.random_state = random_state
         self.verbose = verbose
 
@@ -181,6 +186,7 @@ class SegmentClassifier(BaseEstimator):
             refit=None if self.learner == "average" else "learned",
             shared_weights=not self.own_weights,
             standardize=False,
+            max_memory=self.max_memory,
             **options,
         )
 
