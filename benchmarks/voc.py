@@ -42,7 +42,7 @@ from uci_data import VARIABLE, data_folder
 from bochner import MultipleKernelRegressor
 from bochner.rows import from_blocks
 from bochner.vision import SegmentClassifier, open_dataset
-from bochner.vision.classifier import SINGLE_FEATURES, held_out_images
+from bochner.vision.classifier import FEATURES, held_out_images
 from bochner.vision.command import main as voc
 from bochner.vision.measures import PixelCounts, average_precisions, balanced_accuracy, good_accuracy, paste
 from bochner.vision.pool import SegmentPool
@@ -148,7 +148,7 @@ def one_kernel(train: Half, seed: int) -> Scores:
         return np.sqrt(np.hstack([table[some] for table in descriptors.values()]))
 
     held_out = held_out_images(train.images, seed)
-    options: dict[str, Any] = {"n_features": SINGLE_FEATURES, "standardize": False, "random_state": seed}
+    options: dict[str, Any] = {"n_features": len(train.descriptors) * FEATURES, "standardize": False, "random_state": seed}
     model = MultipleKernelRegressor(["gaussian"], l1_ratio=0.0, refit=None, validation=held_out, **options)
     model.fit(from_blocks(blocks, n_rows=len(train.overlaps)))
 

@@ -49,11 +49,11 @@ class LearnedKernel:
     descent: Descent
 
 
-def default_levels(n_rows: int, n_features: int, n_columns: int) -> tuple[Level, ...]:
+def default_levels(n_rows: int, n_features: int, n_scales: int) -> tuple[Level, ...]:
     """Small to large: families are tried at 128 and 256 features, compared at 1000, and the best go on from there.
 
     A family that is clearly worse at any size goes no further. Rows grow with the features, and there are at least 200 for
-    each column, since fewer cannot tell the columns apart. From 4000 features on the fit itself takes so long that there is
+    each scale, since fewer cannot tell the columns apart. From 4000 features on the fit itself takes so long that there is
     time for more steps, and for two families up to 2000.
 
     A level is left out where full size costs less than four times as much; cost is rows x features x the fewer of the two.
@@ -61,9 +61,9 @@ def default_levels(n_rows: int, n_features: int, n_columns: int) -> tuple[Level,
     left. The regression itself is always fitted on all rows.
     """
     whole, wide = _cost(n_rows, n_features), n_features >= 4_000
-    few, some, many = (max(rows, 200 * n_columns) for rows in (2_000, 6_000, 12_000))
+    few, some, many = (max(rows, 200 * n_scales) for rows in (2_000, 6_000, 12_000))
     first = Level(128, few, 8, keep=3, lowest_penalty=LOWEST_OF_FEW)
-    steps = int(np.clip(n_columns, 12 if wide else 8, 40))  # the more columns, the more there is to learn
+    steps = int(np.clip(n_scales, 12 if wide else 8, 40))  # the more scales, the more there is to learn
     second = Level(256, some, steps, keep=3, lowest_penalty=LOWEST_OF_FEW)
     ladder = [first, second] if few < some else [second]
     if wide:

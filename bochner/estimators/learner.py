@@ -236,7 +236,8 @@ class KernelLearner(BaseEstimator):
         """
         n_rows, n_columns = folds.n_to_fit, len(plan.ties.groups)
         few = n_columns > 1 and 2 * UNSEEN_PARTS <= n_rows < FEW_ROWS * n_columns
-        if self.scale != "auto" or not few or plan.n_starts == 0 or plan.given or self.scale_penalty == "sparse":
+        chosen = isinstance(self.scale, str) and self.scale == "auto"
+        if not chosen or not few or plan.n_starts == 0 or plan.given or self.scale_penalty == "sparse":
             return None
         return SharedScales(np.zeros(n_columns, dtype=int))
 

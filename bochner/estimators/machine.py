@@ -326,7 +326,8 @@ class KernelMachine(KernelLearner):
             n_features = min(MOST_FEATURES, max(FEWEST_FEATURES, 4 * n_rows), self._room_for_features())
         if self.schedule == "full":
             return (Level(n_features, n_rows, FULL_STEPS),)
-        return default_levels(n_rows, n_features, n_columns)
+        n_scales = n_columns if isinstance(self.scale, str) else len(np.unique(self._groups(n_columns)))
+        return default_levels(n_rows, n_features, n_scales)
 
     def _room_for_features(self) -> int:
         """How many features ``max_memory`` has room for, an even number."""

@@ -25,7 +25,7 @@ from bochner.vision.targets import GOOD
 LEARNERS = ("group-lasso", "single-kernel", "average")
 HELD_OUT = 0.2
 """The part of the images on whose segments penalties and kernels are chosen."""
-FEATURES, SINGLE_FEATURES = 500, 4000
+FEATURES, SINGLE_FEATURES = 500, 3000
 """Random features of each kernel, and of a single one."""
 SAMPLED = 1000
 """Segments whose distances make the median."""
@@ -175,7 +175,7 @@ class SegmentClassifier(BaseEstimator):
         """What learns from the kernels of all descriptors, or from one on all of their columns."""
         options = {"validation": validation, "random_state": self.random_state, "verbose": self.verbose}
         if self.learner == "single-kernel":
-            own = np.repeat(np.arange(len(kernels)), [some.stop - some.start for _, _, some in kernels])
+            own = np.repeat(np.arange(len(kernels)), [some.stop - some.start for _, _, some in kernels]).tolist()
             n_features = self.n_features or SINGLE_FEATURES
             return KernelRegressor(self.kernel, n_features=n_features, scale=own, standardize=False, **options)
         return MultipleKernelRegressor(
