@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,12 +12,13 @@ from bochner.durable import replace_file, write_all
 from bochner.progress import note
 from bochner.reproduce.errors import ReproduceError
 from bochner.reproduce.experiments import EXPERIMENTS, SIZES, Experiment
+from bochner.reproduce.experiments.base import DEPARTURES
 from bochner.reproduce.figures import check_matplotlib, write_figure
 from bochner.reproduce.goals import goals
 from bochner.reproduce.options import LABELLING
 from bochner.reproduce.page import Told, page
 from bochner.reproduce.protocol import Problem, Protocol
-from bochner.reproduce.rows import Results, Row, Setting
+from bochner.reproduce.rows import Results, Row, Run, Setting, key_of
 from bochner.reproduce.runner import Runner
 from bochner.reproduce.tables import write_table
 from bochner.reproduce.views import views_problem
@@ -44,7 +44,7 @@ SOURCES = {
     "smoke": Source(
         Protocol(test_per_class=40, fewest=4),
         made_up=(12, 8),
-        segments=("--superpixels", "60", "--segments", "30", "--jobs", "1"),
+        segments=("--superpixels", "60", "--segments", "30", "--jobs", "1", "--unranked"),
         describe=("--words", "20", "--jobs", "1"),
     ),
     "laptop": Source(Protocol(test_per_class=100)),
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "bochner reproduce"
     """Run the experiments; errors are one line on standard error."""
     asked = parser(prog).parse_args(arguments)
     try:
-        return reproduce(asked, f"{prog} {shlex.join(sys.argv[2:] if arguments is None else arguments)}")
+        return reproduce(asked)
     except ValueError as error:
         note(f"{prog}: {' '.join(str(error).split())}")
         return WRONG
@@ -95,7 +95,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "bochner reproduce"
         return INTERRUPTED
 
 
-def reproduce(asked: argparse.Namespace, command: str) -> int:
+def reproduce(asked: argparse.Namespace) -> int:
     """All of it: data, runs, and what is made of their rows."""
     check(asked)
     results = Results(asked.out)
@@ -103,19 +103,27 @@ def reproduce(asked: argparse.Namespace, command: str) -> int:
         problem = problem_of(asked)
         setting = Setting(data=problem.name, data_key=problem.key, size=asked.size, seed=asked.seed, device=asked.device)
         experiments = [EXPERIMENTS[name] for name in asked.only or EXPERIMENTS]
-        runs = [run for some in experiments for run in some.runs(some.sizes[asked.size])]
-        runs = [replace(run, n=min(run.n, problem.train.n)) for run in runs]
-        runs = [run for run in runs if run.learner != LABELLING or problem.images is not None]
-        Runner(problem, setting, results).all(runs, quiet=asked.quiet)
-        rows = [row for row in results.rows if setting.covers(row)]
+        Runner(problem, setting, results).all(runs_of(experiments, asked.size, problem), quiet=asked.quiet)
+        everything = runs_of(EXPERIMENTS.values(), asked.size, problem)
+        keys = {key_of(setting.configuration(run)) for run in everything}
+        rows = [row for row in results.rows if row["key"] in keys]
     finally:
         results.close()
-    told = Told(setting, command, problem.train.n, problem.test.n, problem.classes, problem.departures)
+    departures = (*problem.departures, *DEPARTURES[asked.size])
+    shown = problem.images is not None
+    told = Told(setting, problem.train.n, problem.test.n, problem.classes, departures, shown)
     write_results(rows, told, experiments, asked)
     for goal in goals(rows):
         sys.stdout.write(f"{goal.verdict:<13} {goal.wanted}: {goal.found}\n")
     note(f"Wrote {asked.out / PAGE}, and {TABLES} and {FIGURES} beside it")
     return FINE
+
+
+def runs_of(experiments: Iterable[Experiment], size: str, problem: Problem) -> list[Run]:
+    """The runs of experiments on a problem: with no more rows than it has, and labellings of images alone."""
+    runs = [run for some in experiments for run in some.runs(some.sizes[size])]
+    runs = [replace(run, n=min(run.n, problem.train.n)) for run in runs]
+    return [run for run in runs if run.learner != LABELLING or problem.images is not None]
 
 
 def check(asked: argparse.Namespace) -> None:

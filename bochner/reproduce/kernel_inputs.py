@@ -14,7 +14,7 @@ from bochner.reproduce.protocol import Problem, Views
 
 SAMPLE = 4000
 """Training rows, evenly spread, from which spreads and principal components come."""
-WIDTH_ROWS = 500
+WIDTH_ROWS = 200
 """Rows whose distances make the width of a kernel."""
 BLOCK = 512
 """Rows of a kernel matrix that are computed at a time."""
@@ -80,9 +80,8 @@ def squared_distance(X: Array, Z: Array) -> Array:
     return np.asarray(euclidean_distances(X, Z, squared=True))
 
 
-def widths_of(problem: Problem, rows: Views) -> dict[str, float]:
-    """The mean distance of each view, of pairs out of 500 rows at most."""
-    distance = distance_of(problem)
+def widths_of(rows: Views, distance: Distance) -> dict[str, float]:
+    """The mean distance of each view, of pairs out of 200 rows at most."""
     index = np.unique(np.linspace(0, rows.n - 1, WIDTH_ROWS).astype(int))
     found = {}
     for name, table in rows.tables.items():
@@ -92,10 +91,15 @@ def widths_of(problem: Problem, rows: Views) -> dict[str, float]:
     return found
 
 
-def kernels_of(problem: Problem, widths: Mapping[str, float]) -> list[tuple[str, Kernel, str]]:
+def kernels_of(widths: Mapping[str, float], distance: Distance) -> list[tuple[str, Kernel, str]]:
     """exp(-distance / width) for each view, as learners on features take kernels: name, kernel, view."""
-    make = ExponentiatedChi2 if problem.histograms else Gaussian
+    make = ExponentiatedChi2 if distance is chi2_distance else Gaussian
     return [(name, make(scale=float(np.sqrt(2 / width))), name) for name, width in widths.items()]
+
+
+def roots_of(rows: Views) -> Views:
+    """The same rows with roots of bins."""
+    return Views({name: np.sqrt(table) for name, table in rows.tables.items()}, rows.worth, rows.groups)
 
 
 def training_gram(distance: Distance, table: Array, width: float) -> Array:

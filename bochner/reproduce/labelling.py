@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bochner.durable import replace_file, write_all
+from bochner.reproduce.protocol import GOOD, Views
 from bochner.vision.classifier import SegmentClassifier
 from bochner.vision.datasets import DataError
 from bochner.vision.images import ImageError
@@ -32,6 +33,7 @@ def label_images(bench: Any, found: Any) -> None:
     classifier = SegmentClassifier(n_features=options.n_features, random_state=bench.seed)
     with bench.timing(found, "total"):
         classifier.fit(rows.tables, rows.worth, rows.groups, problem.classes)
+        threshold = threshold_of(classifier, problem.train)
     n_classes = len(described.dataset.classes)
     counts = PixelCounts.none(n_classes)
     names = described.names[: options.n_images]
@@ -44,24 +46,40 @@ def label_images(bench: Any, found: Any) -> None:
             pool = pool_of(described.segments, name)
             scores = np.full((pool.n_segments, n_classes), -np.inf)
             scores[:, columns] = classifier.scores(described.descriptors.load(name))
-            counts = counts + PixelCounts.of(truth, paste(pool, scores, threshold=classifier.threshold), n_classes)
+            counts = counts + PixelCounts.of(truth, paste(pool, scores, threshold=threshold), n_classes)
     each = counts.intersection_over_union()
     used = [0, *(int(k) + 1 for k in columns)]
     found.result |= {"n": rows.n, "images": len(names), "classes": ["background", *problem.classes]}
     found.result["intersection_over_union"] = [None if np.isnan(each[k]) else round(float(each[k]), 6) for k in used]
     found.result["mean_intersection_over_union"] = round(counts.mean(), 6)
     found.result["pictures"] = list(names[: options.n_pictures])
-    write_pictures(bench.folder / PICTURES, draw_pictures(described, columns, classifier, names[: options.n_pictures]))
+    write_pictures(
+        bench.folder / PICTURES, draw_pictures(described, columns, (classifier, threshold), names[: options.n_pictures])
+    )
 
 
-def draw_pictures(described: Any, columns: Any, classifier: SegmentClassifier, names: Sequence[str]) -> dict[str, bytes]:
+def threshold_of(classifier: SegmentClassifier, train: Views) -> float:
+    """A segment whose best score is above this shows an object: as many of all training segments as do so in truth.
+
+    The classifier's own threshold is for rows like those it learned from, of which more show objects.
+    """
+    share = float(np.mean(train.worth.max(axis=1) >= GOOD))
+    return float(np.quantile(classifier.scores(train.tables).max(axis=1), 1 - share))
+
+
+Scorer = tuple[SegmentClassifier, float]
+"""A classifier and its threshold."""
+
+
+def draw_pictures(described: Any, columns: Any, scorer: Scorer, names: Sequence[str]) -> dict[str, bytes]:
     """A sheet for each image: image, boundaries, truth, labels, best segments."""
+    classifier, threshold = scorer
     sheets = {}
     for name in names:
         pool = pool_of(described.segments, name)
         scores = np.full((pool.n_segments, len(described.dataset.classes)), -1.0)
         scores[:, columns] = classifier.scores(described.descriptors.load(name))
-        labels = paste(pool, scores, threshold=classifier.threshold)
+        labels = paste(pool, scores, threshold=threshold)
         shown = Shown(name, described.dataset.image(name), pool, described.dataset.truth(name), scores, labels)
         sheets[name] = sheet(panels_of(shown, described.dataset.classes))
     return sheets

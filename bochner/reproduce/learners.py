@@ -18,7 +18,16 @@ from bochner.arrays import Array
 from bochner.exact import GMKLRegressor, KernelRidgeGD
 from bochner.reproduce.accuracy import accuracy_of
 from bochner.reproduce.errors import ReproduceError
-from bochner.reproduce.kernel_inputs import Columns, cross_gram, distance_of, kernels_of, training_gram, widths_of
+from bochner.reproduce.kernel_inputs import (
+    Columns,
+    cross_gram,
+    distance_of,
+    kernels_of,
+    roots_of,
+    squared_distance,
+    training_gram,
+    widths_of,
+)
 from bochner.reproduce.options import GMKL, KRR_GD, LABELLING, RFF_GL, RFF_SKL, ExactSingleKernel, SingleKernel
 from bochner.reproduce.protocol import Problem, Training
 from bochner.reproduce.rows import Row, Run
@@ -67,7 +76,11 @@ def single_kernel(bench: Bench) -> Measured:
     options: SingleKernel | ExactSingleKernel = bench.run.options
     training, columns = bench.problem.training(bench.run.n), Columns.of(bench.problem, options.components)
     X, Z = columns(training.rows), columns(bench.problem.test)
-    shared: dict[str, Any] = {"scale": columns.names(training.rows).tolist(), "validation": training.split, "standardize": False}
+    shared: dict[str, Any] = {
+        "scale": columns.names(training.rows).tolist(),
+        "validation": training.split,
+        "standardize": False,
+    }
     shared["random_state"] = bench.seed
     model: Any
     if isinstance(options, SingleKernel):
@@ -94,10 +107,12 @@ def group_lasso(bench: Bench) -> Measured:
     training = bench.problem.training(bench.run.n)
     targets = training.targets[:, :1] if options.one_class else training.targets
     found = Measured({"n": training.rows.n})
+    on_roots = options.roots and bench.problem.histograms
+    distance = squared_distance if on_roots else distance_of(bench.problem)
     with bench.timing(found, "total"):
-        widths = widths_of(bench.problem, training.rows)
+        rows = roots_of(training.rows) if on_roots else training.rows
         model = MultipleKernelRegressor(
-            kernels_of(bench.problem, widths),
+            kernels_of(widths_of(rows, distance), distance),
             n_features=options.n_features,
             l1_ratio="auto" if options.refit else 1.0,
             refit="auto" if options.refit else None,
@@ -108,10 +123,11 @@ def group_lasso(bench: Bench) -> Measured:
             standardize=False,
             device=bench.device,
             random_state=bench.seed,
-        ).fit(dict(training.rows.tables), targets)
+        ).fit(dict(rows.tables), targets)
     if not options.one_class:
         with bench.timing(found, "predict"):
-            scores = model.predict(dict(bench.problem.test.tables))
+            test = roots_of(bench.problem.test) if on_roots else bench.problem.test
+            scores = model.predict(dict(test.tables))
         bench.tell(found, scores)
     found.result |= _weights(list(model.kernel_names_), model.kernel_weights_)
     found.result |= {"alpha": _digits(model.alpha_), "l1_ratio": model.l1_ratio_, "refit": model.refit_}
@@ -128,7 +144,7 @@ def gmkl(bench: Bench) -> Measured:
     found = Measured({"n": training.rows.n, "C": _digits(cost)})
     distance = distance_of(bench.problem)
     with bench.timing(found, "kernels"):
-        widths = widths_of(bench.problem, training.rows)
+        widths = widths_of(training.rows, distance)
         grams = {name: training_gram(distance, t, widths[name]) for name, t in training.rows.tables.items()}
     models, seconds = [], []
     for target in training.targets.T[: 1 if options.one_class else None]:

@@ -34,6 +34,8 @@ class GroupLasso:
 
     n_features: int = 375
     """Of each kernel."""
+    roots: bool = False
+    """Whether kernels of histograms are Gaussian on roots of bins, a fast stand-in for exponentiated chi2."""
     n_alphas: int = 12
     smallest: float = 1e-3
     refit: bool = False

@@ -14,6 +14,12 @@ LEAD = """# The paper's experiments
 
 Written by `bochner reproduce` from its rows: no number on this page is typed by hand, but for those that the paper reports.
 """
+ABOUT = """`--size smoke` makes its own images and takes seconds, `laptop` about a quarter of an hour once the descriptors are there
+(`--descriptors DIR`, else they are made in `results/voc`), `paper` is for `--device cuda`. `--views FILE` takes any set of
+several views in place of images: arrays `view_0`, `view_1`, ... and `y` in an npz file, or a cell of views in a mat file.
+`--only table_a` runs one experiment. Results are rows in `results/rows.jsonl`; the same command goes on where it was stopped,
+and `results` holds tables (Markdown, LaTeX), figures (PNG, PDF), pictures of labelled images, and this page.
+"""
 DIFFERENT = """## Why our numbers differ from the paper's
 
 Segments, descriptors and the year of the data are others, and the paper leaves open how large its descriptors are, how its
@@ -27,11 +33,12 @@ class Told:
     """What a page says beside its rows."""
 
     setting: Setting
-    command: str
     n_train: int
     n_test: int
     classes: tuple[str, ...]
     departures: tuple[str, ...]
+    images: bool
+    """Whether the rows are segments of images."""
 
 
 def page(rows: Sequence[Row], told: Told, figures: str) -> str:
@@ -43,7 +50,7 @@ def page(rows: Sequence[Row], told: Told, figures: str) -> str:
         if rows
         else "No rows yet."
     )
-    parts = [LEAD, f"```bash\n{told.command}\n```\n", data + "\n"]
+    parts = [LEAD, f"```bash\n{_command(setting, images=told.images)}\n```\n", ABOUT, data + "\n"]
     parts.append("## Goals\n\n" + verdict_table("goal", goals(rows)) + "\n")
     parts.append("## The paper's claims, on this data\n\n" + verdict_table("claim", claims(rows)) + "\n")
     for experiment in EXPERIMENTS.values():
@@ -61,6 +68,18 @@ def page(rows: Sequence[Row], told: Told, figures: str) -> str:
     if rough:
         parts.append(f"{rough} runs ended with a warning of their solver; it stands in their rows.\n")
     return "\n".join(parts)
+
+
+def _command(setting: Setting, *, images: bool) -> str:
+    """What to type for these results."""
+    if not images:
+        source = f"--views {setting.data}.npz"
+    else:
+        source = "" if setting.size == "smoke" else "--data VOCdevkit"
+    device = "" if setting.device is None else f"--device {setting.device}"
+    seed = f"--seed {setting.seed}" if setting.seed else ""
+    words = ["bochner reproduce", source, "--out results", f"--size {setting.size}", device, seed]
+    return " ".join(word for word in words if word)
 
 
 def verdict_table(what: str, verdicts: Sequence[Verdict]) -> str:

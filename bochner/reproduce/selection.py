@@ -69,11 +69,19 @@ def class_time(row: Row) -> ClassTime:
     return ClassTime(float(each.mean()), float(each.std()))
 
 
-def slope(times: dict[int, ClassTime]) -> float | None:
-    """The power of n with which seconds grow: least squares on logarithms; None for fewer than two sizes."""
-    if len(times) < 2:
+LARGEST = 3
+"""Sizes from which slopes are taken: the largest ones, where fixed costs count least."""
+
+
+def slope(times: dict[int, ClassTime], largest: int | None = LARGEST) -> float | None:
+    """The power of n with which seconds grow: least squares on logarithms; None for fewer than two sizes.
+
+    It is that of the ``largest`` sizes; None: of all.
+    """
+    some = dict(sorted(times.items())[-largest if largest else 0 :])
+    if len(some) < 2:
         return None
-    return float(np.polyfit(np.log(list(times)), np.log([time.mean for time in times.values()]), 1)[0])
+    return float(np.polyfit(np.log(list(some)), np.log([time.mean for time in some.values()]), 1)[0])
 
 
 @dataclass(frozen=True)

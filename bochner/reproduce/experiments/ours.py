@@ -40,7 +40,7 @@ SIZES = {
         full_schedule=(2500,),
         one_class=(20_000,),
         refits=(5000, 20_000),
-        labellings=(10_000,),
+        labellings=(20_000,),
         single=SKL["laptop"],
         multiple=GL["laptop"],
         labelling=Labelling(n_features=250),
