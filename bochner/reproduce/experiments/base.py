@@ -54,7 +54,8 @@ EXACT_GL = {
 
 CHEAPER = (
     "At this size the kernels of RFF-GL are Gaussian on roots of bins, whose features cost a tenth of those of "
-    "exponentiated chi2; those of GMKL are exponentiated chi2. One kernel (RFF-SKL and KRR-GD) sees principal components of each view."
+    "exponentiated chi2; those of GMKL are exponentiated chi2. One kernel (RFF-SKL and KRR-GD) sees principal components of "
+    "each view."
 )
 DEPARTURES = {"smoke": (CHEAPER,), "laptop": (CHEAPER,), "paper": ()}
 """Departures from the paper that come with a size."""
