@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bochner.durable import replace_file, write_all
+from bochner.plots.axes import plain_ticks
 from bochner.reproduce.errors import ReproduceError
 from bochner.reproduce.options import GMKL, KRR_GD, RFF_GL, RFF_SKL
 from bochner.reproduce.rows import Row
@@ -46,6 +47,13 @@ def write_figure(name: str, draw: Draw, rows: Sequence[Row], folder: Path, *, pd
 def style_of(learner: str) -> dict[str, Any]:
     """How the line of a learner looks."""
     return {"color": COLOURS[learner], "marker": "o", "markersize": 4, "capsize": 2, "linewidth": 1.4}
+
+
+def log_axis(ax: Any) -> None:
+    """A logarithmic axis of x with plain numbers, of which few enough to read."""
+    ax.set_xscale("log")
+    plain_ticks(ax.xaxis)
+    ax.tick_params(axis="x", labelsize=8)
 
 
 def say_nothing_there(ax: Any) -> None:

@@ -24,7 +24,7 @@ from bochner.vision import command
 from bochner.vision.datasets import ImageSet, VOCDataset, open_dataset
 from bochner.vision.stages import Folders, pool_of
 from bochner.vision.store import Store
-from bochner.vision.targets import choose_segments, class_overlaps
+from bochner.vision.targets import GOOD, choose_segments, class_overlaps
 
 TRAIN, TEST = "train", "val"
 FINE = (command.FINE, command.SOME_FAILED)
@@ -153,13 +153,22 @@ def voc_problem(data: Path, folder: Path, protocol: Protocol, seed: int, tell: T
         histograms=True,
         protocol=protocol,
         seed=seed,
-        departures=_departures(train, test, used, len(chosen), protocol),
+        departures=(*_departures(train, test, used, len(chosen), protocol), _how_many_show_objects(overlaps[:, used])),
         images=Images(test, overlaps, used),
     )
 
 
 def _name(dataset: ImageSet) -> str:
     return dataset.root.name if isinstance(dataset, VOCDataset) else "images"
+
+
+def _how_many_show_objects(overlaps: Array) -> str:
+    """What more training rows can add."""
+    shows = int((overlaps.max(axis=1) >= GOOD).sum())
+    return (
+        f"Of {len(overlaps):,} training segments {shows:,} show an object with an overlap of {GOOD:g} or more, and they come "
+        "first: what larger n add are parts of objects and background."
+    )
 
 
 def _departures(train: Described, test: Described, used: Array, n_test: int, protocol: Protocol) -> tuple[str, ...]:

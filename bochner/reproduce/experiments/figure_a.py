@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bochner.reproduce.experiments.base import KRR, SKL, Experiment, none_of
-from bochner.reproduce.figures import say_nothing_there, style_of
+from bochner.reproduce.figures import log_axis, say_nothing_there, style_of
 from bochner.reproduce.options import KRR_GD, RFF_SKL, ExactSingleKernel, SingleKernel
 from bochner.reproduce.rows import Row, Run
 from bochner.reproduce.selection import class_time, class_times, measured, slope, spread
@@ -49,7 +49,7 @@ def draw(rows: Sequence[Row], ax: Any) -> None:
         for n, x, y in zip(found, times, heights, strict=True):
             ax.annotate(f"{n:,}", (x, y), textcoords="offset points", xytext=(3, -10), fontsize=7)
     say_nothing_there(ax)
-    ax.set_xscale("log")
+    log_axis(ax)
     ax.set(xlabel="seconds", ylabel="accuracy")
     if ax.get_legend_handles_labels()[0]:
         ax.legend(frameon=False, fontsize=8)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bochner.reproduce.experiments.base import EXACT_GL, GL, Experiment
-from bochner.reproduce.figures import say_nothing_there, style_of
+from bochner.reproduce.figures import log_axis, say_nothing_there, style_of
 from bochner.reproduce.options import GMKL, RFF_GL, ExactMultiple, GroupLasso
 from bochner.reproduce.rows import Row, Run
 from bochner.reproduce.selection import measured, of_learner, spread
@@ -71,7 +71,7 @@ def draw(rows: Sequence[Row], ax: Any) -> None:
             heights = [row["result"]["accuracy"] for row in found.values()]
             ax.errorbar(list(found), heights, [spread(row) for row in found.values()], label=learner, **style_of(learner))
     say_nothing_there(ax)
-    ax.set_xscale("log")
+    log_axis(ax)
     ax.set(xlabel="training rows", ylabel="accuracy")
     if ax.get_legend_handles_labels()[0]:
         ax.legend(frameon=False, fontsize=8)

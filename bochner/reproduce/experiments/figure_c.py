@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bochner.reproduce.experiments.base import EXACT_GL, Experiment
-from bochner.reproduce.figures import say_nothing_there, style_of
+from bochner.reproduce.figures import log_axis, say_nothing_there, style_of
 from bochner.reproduce.options import GMKL, RFF_GL, ExactMultiple
 from bochner.reproduce.rows import Row, Run
 from bochner.reproduce.selection import class_times, slope
@@ -66,7 +66,7 @@ def draw(rows: Sequence[Row], ax: Any) -> None:
             means, bars = [time.mean for time in times.values()], [time.deviation for time in times.values()]
             ax.errorbar(list(times), means, bars, label=f"{learner}, {which}{told}", **style_of(learner))
     say_nothing_there(ax)
-    ax.set_xscale("log")
+    log_axis(ax)
     ax.set_yscale("log")
     ax.set(xlabel="training rows", ylabel="seconds")
     if ax.get_legend_handles_labels()[0]:
