@@ -166,8 +166,8 @@ def _how_many_show_objects(overlaps: Array) -> str:
     """What more training rows can add."""
     shows = int((overlaps.max(axis=1) >= GOOD).sum())
     return (
-        f"Of {len(overlaps):,} training segments {shows:,} show an object with an overlap of {GOOD:g} or more, and they come "
-        "first: what larger n add are parts of objects and background."
+        f"Of {len(overlaps):,} training segments {shows:,} show an object with an overlap of {GOOD:g} or more; they "
+        "come first, and what larger n add are parts of objects and background."
     )
 
 
