@@ -43,11 +43,11 @@ def goals(rows: Sequence[Row]) -> list[Verdict]:
 
 def _slope(rows: Sequence[Row], learner: str, bound: float, *, at_most: bool) -> Verdict:
     times = class_times(rows, learner)
-    power, over_all = slope(times), slope(times, None)
+    power, at_the_end = slope(times), slope(times, LARGEST)
     wanted = f"{learner}: time grows with a power of n of {'at most' if at_most else 'at least'} {bound:g}"
     if power is None:
         return Verdict(wanted, "fewer than two sizes", UNKNOWN)
-    told = f"{power:.2f} over the largest {LARGEST} sizes, {over_all:.2f} over all {len(times)}"
+    told = f"{power:.2f} over all {len(times)} sizes, {at_the_end:.2f} over the largest {LARGEST}"
     return Verdict(wanted, told, _reached(power <= bound if at_most else power >= bound))
 
 

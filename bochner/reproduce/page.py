@@ -54,7 +54,8 @@ def page(rows: Sequence[Row], told: Told, figures: str) -> str:
     parts.append("## Goals\n\n" + verdict_table("goal", goals(rows)) + "\n")
     parts.append("## The paper's claims, on this data\n\n" + verdict_table("claim", claims(rows)) + "\n")
     for experiment in EXPERIMENTS.values():
-        parts.append(f"## {experiment.title}\n\nThe paper: {experiment.finding}\n")
+        found = f"\nThe paper: {experiment.finding}\n" if experiment.finding else ""
+        parts.append(f"## {experiment.title}\n{found}")
         parts += [table.markdown() + "\n" for table in experiment.tables(rows)]
         if experiment.draw is not None:
             parts.append(f"![{experiment.title}]({figures}{experiment.name}.png)\n")

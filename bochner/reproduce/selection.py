@@ -70,15 +70,15 @@ def class_time(row: Row) -> ClassTime:
 
 
 LARGEST = 3
-"""Sizes from which slopes are taken: the largest ones, where fixed costs count least."""
+"""Sizes of a second slope, told beside that of all: the largest ones, where fixed costs count least."""
 
 
-def slope(times: dict[int, ClassTime], largest: int | None = LARGEST) -> float | None:
+def slope(times: dict[int, ClassTime], largest: int = 0) -> float | None:
     """The power of n with which seconds grow: least squares on logarithms; None for fewer than two sizes.
 
-    It is that of the ``largest`` sizes; None: of all.
+    It is that of all sizes, or of some of the ``largest``.
     """
-    some = dict(sorted(times.items())[-largest if largest else 0 :])
+    some = dict(sorted(times.items())[-largest:])
     if len(some) < 2:
         return None
     return float(np.polyfit(np.log(list(some)), np.log([time.mean for time in some.values()]), 1)[0])

@@ -5,7 +5,7 @@ import pytest
 from bochner.reproduce.experiments import EXPERIMENTS
 from bochner.reproduce.goals import FAILS, HOLDS, MISSED, REACHED, UNKNOWN, claims, goals
 from bochner.reproduce.options import GMKL, KRR_GD, RFF_GL, RFF_SKL
-from bochner.reproduce.selection import class_times, slope, weights_of
+from bochner.reproduce.selection import ClassTime, class_times, slope, weights_of
 from bochner.reproduce.tables import Table, write_table
 
 
@@ -39,11 +39,14 @@ def rows():
     return [*found, row(GMKL, 5000, 0.0, seconds, one_class=True, result={"kernels": KERNELS, "weights": [[1.0]] * 3})]
 
 
-def test_slopes_are_those_of_the_largest_sizes(rows):
+def test_slopes_are_powers_of_n(rows):
     assert slope(class_times(rows, RFF_SKL)) == pytest.approx(1.0)
     assert slope(class_times(rows, KRR_GD)) == pytest.approx(3.0)
     assert slope(class_times(rows, GMKL)) == pytest.approx(2.0)
     assert slope({1: class_times(rows, GMKL)[1000]}) is None
+    bent = {n: ClassTime(5.0 if n < 10 else n / 2) for n in (1, 10, 100, 1000)}
+    assert slope(bent, 3) == pytest.approx(1.0)
+    assert slope(bent) < 0.9
 
 
 def test_weights_are_those_of_the_largest_size_that_both_learned(rows):

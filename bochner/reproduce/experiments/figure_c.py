@@ -49,8 +49,8 @@ def tables(rows: Sequence[Row]) -> list[Table]:
     lines.append(["slope", number(slope(times[RFF_GL]), 2), MISSING, number(slope(times[GMKL]), 2), MISSING])
     caption = (
         "Figure C in numbers. Seconds of RFF-GL for all classes in one run; of GMKL for one class, kernel matrices "
-        "included, mean and standard deviation over classes. Slopes are powers of n, of the largest three sizes, by least "
-        "squares on logarithms."
+        "included, mean and standard deviation over classes. Slopes are powers of n, by least squares on "
+        "logarithms."
     )
     header = ["training rows", f"{RFF_GL} s, all classes", "±", f"{GMKL} s, one class", "± "]
     return [Table("figure_c", caption, header, lines)]

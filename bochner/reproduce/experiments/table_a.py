@@ -31,7 +31,7 @@ class Config:
 SIZES = {
     "smoke": Config(sizes=(60, 120, 240), exact_sizes=(60, 120), features=SKL["smoke"], exact=KRR["smoke"]),
     "laptop": Config(
-        sizes=(2500, 5000, 10_000, 20_000, 60_000),
+        sizes=(2500, 5000, 7500, 10_000, 20_000, 60_000),
         exact_sizes=(2500, 5000, 7500, 10_000),
         features=SKL["laptop"],
         exact=KRR["laptop"],
