@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from bochner import KernelRegressor, MultipleKernelRegressor
 from bochner.arrays import Array
+from bochner.estimators.multiple import MultipleKernelRegressor
+from bochner.estimators.regressors import KernelRegressor
 from bochner.exact import GMKLRegressor, KernelRidgeGD
 from bochner.reproduce.accuracy import accuracy_of
 from bochner.reproduce.errors import ReproduceError

@@ -55,9 +55,9 @@ EXACT_GL = {
 CHEAPER = (
     "At this size the kernels of RFF-GL are Gaussian on roots of bins, whose features cost a tenth of those of "
     "exponentiated chi2; those of GMKL are exponentiated chi2. One kernel (RFF-SKL and KRR-GD) sees principal components of "
-    "each view. These "
-    "kernels of RFF-GL were taken for their speed after a first run with features of exponentiated chi2 at laptop size, whose "
-    "test accuracies, which were lower, had been seen."
+    "each view. "
+    "These kernels of RFF-GL were taken for their speed after a first run with features of exponentiated chi2 at laptop "
+    "size, whose test accuracies, which were lower, had been seen."
 )
 DEPARTURES = {"smoke": (CHEAPER,), "laptop": (CHEAPER,), "paper": ()}
 """Departures from the paper that come with a size."""
