@@ -32,12 +32,18 @@ COMMANDS = {
         "vision",
         ("PIL", "cv2", "skimage", "maxflow"),
     ),
+    "reproduce": Command(
+        "bochner.reproduce.command",
+        "run the experiments of the paper, and write its tables and figures",
+        "vision",
+        ("PIL", "cv2", "skimage", "maxflow"),
+    ),
 }
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line, down to the name of a command."""
-    lines = "\n".join(f"  {name:<8} {command.help}" for name, command in COMMANDS.items())
+    lines = "\n".join(f"  {name:<10} {command.help}" for name, command in COMMANDS.items())
     top = argparse.ArgumentParser(
         prog="bochner",
         description="Kernel machines that learn their own kernel.",

@@ -1,0 +1,65 @@
+"""Options of the learners that are compared, each a frozen part of the configuration of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+RFF_SKL, KRR_GD, RFF_GL, GMKL, LABELLING = "RFF-SKL", "KRR-GD", "RFF-GL", "GMKL", "labelling"
+"""Names of the learners: those of the paper, and the labelling of pixels."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SingleKernel:
+    """Of RFF-SKL."""
+
+    n_features: int = 3000
+    components: int | None = None
+    """Principal components of each view that are kept; None: all columns as they are."""
+    schedule: str = "small-to-large"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactSingleKernel:
+    """Of KRR-GD, which sees the same columns."""
+
+    components: int | None = None
+    max_iter: int = 40
+    limit: float = 600.0
+    """Seconds: a run that is expected to take longer, from the last smaller one, is not made."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupLasso:
+    """Of RFF-GL."""
+
+    n_features: int = 375
+    """Of each kernel."""
+    roots: bool = False
+    """Whether kernels of histograms are Gaussian on roots of bins, a fast stand-in for exponentiated chi2."""
+    n_alphas: int = 12
+    smallest: float = 1e-3
+    refit: bool = False
+    """Whether ridge regression on the kernels that are in is tried as well, which the paper does not."""
+    one_class: bool = False
+    """Whether only the first class is learned."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactMultiple:
+    """Of GMKL: its cost comes from the penalty that ``like`` chose on the same rows."""
+
+    like: GroupLasso = field(default_factory=GroupLasso)
+    tol: float = 3e-3
+    max_iter: int = 100
+    one_class: bool = False
+    limit: float = 600.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labelling:
+    """Of the labels of pixels, by the scores of segments."""
+
+    n_features: int = 375
+    n_images: int | None = None
+    """Test images, from the first; None: all."""
+    n_pictures: int = 12

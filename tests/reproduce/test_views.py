@@ -1,0 +1,97 @@
+"""The same experiments on any set of several views."""
+
+import numpy as np
+import pytest
+from scipy.io import savemat
+
+from bochner.reproduce import command
+from bochner.reproduce.errors import ReproduceError
+from bochner.reproduce.views import read_views, views_problem
+
+N = 90
+
+
+@pytest.fixture
+def views():
+    """Three classes, told apart by the first view."""
+    rng = np.random.default_rng(0)
+    y = np.arange(N) % 3
+    return [rng.normal(0, 1, (N, 4)) + 3 * np.eye(3, 4)[y], rng.normal(0, 1, (N, 5))], y
+
+
+def test_a_file_goes_all_the_way(views, tmp_path, capsys):
+    tables, y = views
+    path = tmp_path / "some.npz"
+    np.savez(path, view_0=tables[0], view_1=tables[1], y=y, names=["good", "noise"])
+    out = tmp_path / "out"
+    asked = ["--views", str(path), "--out", str(out), "--size", "smoke", "--quiet"]
+    assert command.main([*asked, "--only", "table_a", "--only", "table_b"]) == 0
+    told = capsys.readouterr()
+    assert "RFF-SKL within 0.03" in told.out
+    text = (out / "tables" / "table_b.md").read_text()
+    assert "good" in text
+    cells = [
+        [cell.strip() for cell in line.split("|")] for line in text.splitlines() if line.startswith(("| good", "| noise"))
+    ]
+    weights = {line[1]: float(line[4]) for line in cells}
+    assert weights["good"] > weights["noise"]
+    assert "some.npz in place of segments" in (out / "reproduce.md").read_text()
+
+
+def test_test_rows_are_half_of_each_class_and_no_training_rows(views, tmp_path):
+    tables, y = views
+    np.savez(tmp_path / "some.npz", view_0=tables[0], view_1=tables[1], y=y)
+    problem = views_problem(tmp_path / "some.npz", command.SOURCES["smoke"].protocol, seed=0)
+    assert np.bincount(problem.test_labels).tolist() == [15, 15, 15]
+    assert not set(problem.train.groups) & set(problem.test.groups)
+    assert not problem.histograms
+
+
+def test_matlab_files_may_be_turned(views, tmp_path):
+    tables, y = views
+    cell = np.empty((1, 2), dtype=object)
+    cell[0, 0], cell[0, 1] = tables[0].T, tables[1].T
+    savemat(tmp_path / "some.mat", {"data": cell, "truth": y[:, None]})
+    found, labels = read_views(tmp_path / "some.mat")
+    np.testing.assert_allclose(found["view_0"], tables[0], rtol=1e-6)
+    assert labels.tolist() == y.tolist()
+
+
+def npz(path, **arrays):
+    np.savez(path, **arrays)
+
+
+TABLE, Y = np.ones((8, 2)), np.arange(8) % 2
+WRONG = {
+    "no views": ({"x": TABLE, "y": Y}, "expected arrays view_0"),
+    "no labels": ({"view_0": TABLE}, "expected arrays view_0"),
+    "other rows": ({"view_0": TABLE, "view_1": np.ones((5, 2)), "y": Y}, "view_1 must be a table of numbers with 8 rows"),
+    "infinite": ({"view_0": TABLE * np.inf, "y": Y}, "not finite"),
+    "one class": ({"view_0": TABLE, "y": 0 * Y}, "two classes or more"),
+    "names": ({"view_0": TABLE, "y": Y, "names": np.array(["a", "b"])}, "expected 1 different names"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG, ids=list(WRONG))
+def test_wrong_files_get_one_line(case, tmp_path, capsys):
+    arrays, told = WRONG[case]
+    npz(tmp_path / "some.npz", **arrays)
+    asked = ["--views", str(tmp_path / "some.npz"), "--out", str(tmp_path / "out"), "--size", "smoke"]
+    assert command.main(asked) == command.WRONG
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    assert told in line
+    assert "some.npz" in line
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    for name, told in (
+        ("some.npz", "cannot be read as npz"),
+        ("some.mat", "cannot be read"),
+        ("some.csv", "expected a file"),
+    ):
+        (tmp_path / name).write_text("nothing of the kind")
+        with pytest.raises(ReproduceError, match=told):
+            read_views(tmp_path / name)
+    with pytest.raises(ReproduceError, match="no such file"):
+        read_views(tmp_path / "none.npz")
