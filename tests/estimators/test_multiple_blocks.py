@@ -85,7 +85,9 @@ def test_blocks_equal_rows_in_memory_in_the_same_parts(learner, validation, fold
     X, y = table(learner)
     weights = np.random.default_rng(1).integers(0, 3, N).astype(float)
     source = from_arrays(X, y, weights)
-    options = {"validation": validation, "refit": "ridge"} | ({"class_weight": "balanced"} if learner is MultipleKernelClassifier else {})
+    options = {"validation": validation, "refit": "ridge"}
+    if learner is MultipleKernelClassifier:
+        options["class_weight"] = "balanced"
     streamed = quick(learner, **options).fit(source)
     assert isinstance(folds_seen[-1], StreamedFolds)
     monkeypatch.setattr(multiple_machine, "FEWEST_SAMPLED", N)
