@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -31,6 +32,27 @@ SAMPLED = 1000
 """Segments whose distances make the median."""
 IN_BLOCKS, BLOCK_ROWS = 5e7, 2048
 """Numbers in all descriptors from which their roots are not all in memory at a time, and rows that are."""
+
+
+@dataclass(frozen=True)
+class ScoreLevels:
+    """Where expected overlaps with a class begin to show it, and how far they spread: rare classes have low ones."""
+
+    thresholds: Array
+    """(c,)."""
+    spreads: Array
+    """(c,)."""
+
+    @classmethod
+    def of(cls, expected: Array, overlaps: Array) -> ScoreLevels:
+        """From segments: as many are above the threshold of a class as overlap its objects by GOOD or more. (n, c) each."""
+        shares = np.mean(overlaps >= GOOD, axis=0)
+        thresholds = [np.quantile(own, 1 - share) for own, share in zip(expected.T, shares, strict=True)]
+        return cls(np.array(thresholds), np.maximum(expected.std(axis=0), np.finfo(np.float64).tiny))
+
+    def scores(self, expected: Array) -> Array:
+        """Scores (n, c) above zero where a class is shown."""
+        return (expected - self.thresholds) / self.spreads
 
 
 class SegmentClassifier(BaseEstimator):
@@ -67,8 +89,8 @@ class SegmentClassifier(BaseEstimator):
     ----------
     model_ : MultipleKernelRegressor or KernelRegressor
     descriptors_, classes_ : tuple of str
-    threshold_ : float
-        A segment shows the class of its best score where that is above this: as many segments as in the rows of fit.
+    levels_ : ScoreLevels
+        What makes scores of expected overlaps.
     """
 
     def __init__(
@@ -121,21 +143,26 @@ class SegmentClassifier(BaseEstimator):
             self.model_ = model.fit(from_blocks(blocks, n_rows=n))
         else:
             self.model_ = model.fit(self._rows(descriptors), overlaps)
-        positive = float(np.mean(overlaps.max(axis=1) >= GOOD))
-        self.threshold_ = float(np.quantile(self.scores(descriptors).max(axis=1), 1 - positive))
+        self.levels_ = ScoreLevels.of(self.expected_overlaps(descriptors), overlaps)
         return self
 
     def scores(self, descriptors: Mapping[str, Array]) -> Array:
+        """Scores (n, c) of segments, which are comparable between classes: expected overlaps in units of their levels.
+
+        A segment whose score of a class is above zero shows that class; so do as many of the rows of fit as are right.
+        """
+        return self.levels_.scores(self.expected_overlaps(descriptors))
+
+    def expected_overlaps(self, descriptors: Mapping[str, Array]) -> Array:
         """The overlap (n, c) that segments are expected to have with the objects of each class."""
-        check_is_fitted(self)
+        check_is_fitted(self, "model_")
         found = [np.asarray(self.model_.predict(rows)) for rows, _ in self._blocks(descriptors)]
         return np.concatenate(found).reshape(-1, len(self.classes_)) if found else np.zeros((0, len(self.classes_)))
 
     @property
     def threshold(self) -> float:
         """A segment whose score of a class is above this shows that class."""
-        check_is_fitted(self)
-        return self.threshold_
+        return 0.0
 
     def kernel_weights_by_name(self) -> dict[str, Any]:
         """The weight of each descriptor for each class, of a learner with a kernel for each."""
