@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bochner.vision import classifier
-from bochner.vision.classifier import SegmentClassifier, held_out_images
+from bochner.vision.classifier import ScoreLevels, SegmentClassifier, held_out_images
 from bochner.vision.measures import mean_average_precision
 
 OPTIONS = {"n_features": 60, "random_state": 0}
@@ -47,6 +47,17 @@ def test_large_tables_go_in_blocks(learner, monkeypatch):
     new, truth, _ = histograms(seed=1)
     assert mean_average_precision(truth >= 0.5, model.scores(new)) > 0.9
     assert model.classes_ == ("a", "b", "c")
+
+
+def test_as_many_segments_show_a_class_as_do():
+    rng = np.random.default_rng(0)
+    overlaps = np.where(rng.random((2000, 2)) < [0.3, 0.02], 0.7, 0.1)
+    expected = overlaps * [1.0, 0.2] + 0.02 * rng.standard_normal((2000, 2))  # of a rare class, little is expected
+    levels = ScoreLevels.of(expected, overlaps)
+    shown = (levels.scores(expected) > 0).sum(axis=0)
+    np.testing.assert_allclose(shown, (overlaps >= 0.5).sum(axis=0), atol=1)
+    other = ScoreLevels.of(3 * expected + 1, overlaps)  # units do not matter
+    np.testing.assert_allclose(other.scores(3 * expected + 1), levels.scores(expected), atol=1e-9)
 
 
 def test_group_lasso_finds_the_descriptor_that_counts():
