@@ -28,6 +28,8 @@ HELD_OUT = 0.2
 """The part of the images on whose segments penalties and kernels are chosen."""
 FEATURES, SINGLE_FEATURES = 500, 3000
 """Random features of each kernel, and of a single one."""
+FORMAT = 1
+"""Changes with what a saved classifier has."""
 SAMPLED = 1000
 """Segments whose distances make the median."""
 IN_BLOCKS, BLOCK_ROWS = 5e7, 2048
@@ -130,7 +132,15 @@ class SegmentClassifier(BaseEstimator):
         if self.learner not in LEARNERS:
             raise ValueError(f"learner must be one of {', '.join(map(repr, LEARNERS))}, got {self.learner!r}.")
         overlaps = np.asarray(overlaps, dtype=np.float64)
+        if overlaps.ndim != 2 or not overlaps.size:
+            told = "overlaps must be (n, c), a row for each segment and a column for each class"
+            raise ValueError(f"{told}: got {overlaps.shape}.")
+                f"overlaps must be (n, c), a row for each segment and a column for each class: got {overlaps.shape}."
+            )
         n, n_classes = overlaps.shape
+        self.n_columns_ = check_descriptors(descriptors, n)
+        if images is not None and np.shape(images) != (n,):
+            raise ValueError(f"images must be the number of the image of each segment, ({n},): got {np.shape(images)}.")
         self.descriptors_ = tuple(descriptors)
         self.classes_ = tuple(f"class {k}" for k in range(1, n_classes + 1)) if classes is None else tuple(classes)
         if len(self.classes_) != n_classes:
@@ -151,11 +161,19 @@ class SegmentClassifier(BaseEstimator):
 
         A segment whose score of a class is above zero shows that class; so do as many of the rows of fit as are right.
         """
-        return self.levels_.scores(self.expected_overlaps(descriptors))
+        expected = self.expected_overlaps(descriptors)
+        return self.levels_.scores(expected)
 
     def expected_overlaps(self, descriptors: Mapping[str, Array]) -> Array:
         """The overlap (n, c) that segments are expected to have with the objects of each class."""
         check_is_fitted(self, "model_")
+        missing = [name for name in self.descriptors_ if name not in descriptors]
+        if missing:
+            raise ValueError(f"The descriptor {missing[0]!r} is missing: got {', '.join(map(repr, descriptors))}.")
+        used = {name: descriptors[name] for name in self.descriptors_}
+        for name, n_columns in check_descriptors(used, len(used[self.descriptors_[0]])).items():
+            if n_columns != self.n_columns_[name]:
+                raise ValueError(f"The descriptor {name!r} has {n_columns} columns, and had {self.n_columns_[name]} in fit.")
         found = [np.asarray(self.model_.predict(rows)) for rows, _ in self._blocks(descriptors)]
         return np.concatenate(found).reshape(-1, len(self.classes_)) if found else np.zeros((0, len(self.classes_)))
 
@@ -165,14 +183,14 @@ class SegmentClassifier(BaseEstimator):
         return 0.0
 
     def kernel_weights_by_name(self) -> dict[str, Any]:
-        """The weight of each descriptor for each class, of a learner with a kernel for each."""
+        """The weight of each descriptor: for all classes (1,), or for each (c,) with ``own_weights``."""
         check_is_fitted(self)
         return dict(zip(self.model_.kernel_names_.tolist(), self.model_.kernel_weights_, strict=True))
 
     def save(self, path: str | Path) -> None:
         """Write the classifier to a file; training data are not in it."""
         check_is_fitted(self)
-        data = pickle.dumps(self)
+        data = pickle.dumps((FORMAT, self))
         replace_file(Path(path), lambda file: write_all(file, data))
 
     @classmethod
@@ -182,9 +200,12 @@ class SegmentClassifier(BaseEstimator):
             found = pickle.loads(Path(path).read_bytes())
         except (pickle.UnpicklingError, EOFError, AttributeError, ModuleNotFoundError, IndexError) as error:
             raise ValueError(f"{path}: this is no classifier of segments ({type(error).__name__}).") from error
-        if not isinstance(found, cls):
-            raise ValueError(f"{path}: expected a {cls.__name__}, got a {type(found).__name__}.")
-        return found
+        made, model = found if isinstance(found, tuple) and len(found) == 2 else (None, found)
+        if not isinstance(model, cls):
+            raise ValueError(f"{path}: expected a {cls.__name__}, got a {type(model).__name__}.")
+        if made != FORMAT:
+            raise ValueError(f"{path}: this classifier was saved by another version; train it again (bochner voc train).")
+        return model
 
     def _kernels(self, descriptors: Mapping[str, Array], columns: Sequence[slice]) -> list[tuple[str, Any, slice]]:
         """The kernel of each descriptor, and its columns; of a scale by the median distance of some segments."""
@@ -219,9 +240,6 @@ class SegmentClassifier(BaseEstimator):
 
     def _rows(self, descriptors: Mapping[str, Array], some: Any = slice(None)) -> Array:
         """All descriptors side by side: roots of their bins, or the bins themselves for a kernel of histograms."""
-        missing = [name for name in self.descriptors_ if name not in descriptors]
-        if missing:
-            raise ValueError(f"The descriptor {missing[0]!r} is missing: got {', '.join(map(repr, descriptors))}.")
         beside = np.hstack([np.asarray(descriptors[name])[some] for name in self.descriptors_])
         return beside if np.isfinite(get_kernel(self.kernel).lower) else np.sqrt(beside)
 
@@ -233,6 +251,20 @@ class SegmentClassifier(BaseEstimator):
         for start in range(0, n, BLOCK_ROWS):
             some = slice(start, start + BLOCK_ROWS)
             yield self._rows(descriptors, some), None if overlaps is None else overlaps[some]
+
+
+def check_descriptors(descriptors: Mapping[str, Array], n: int) -> dict[str, int]:
+    """The columns of each table; an error that names the one which is not (n, q), or no histogram."""
+    if not isinstance(descriptors, Mapping) or not descriptors:
+        raise ValueError(
+            f"descriptors must be tables (n, q) under their names, as describe gives them: got {type(descriptors).__name__}."
+        )
+    for name, table in descriptors.items():
+        if np.ndim(table) != 2 or len(table) != n:
+            raise ValueError(f"The descriptor {name!r} must have {n} rows, one for each segment: got {np.shape(table)}.")
+        if (np.size(table) and not np.min(table) >= 0) or not np.isfinite(np.max(table, initial=0)):
+            raise ValueError(f"The descriptor {name!r} must be histograms: finite and not negative.")
+    return {name: np.shape(table)[1] for name, table in descriptors.items()}
 
 
 def held_out_images(images: Array, seed: int) -> list[tuple[Array, Array]]:

@@ -1,7 +1,10 @@
 """Classifiers of segments, on made-up histograms."""
 
+import pickle
+
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from bochner.vision import classifier
 from bochner.vision.classifier import ScoreLevels, SegmentClassifier, held_out_images
@@ -103,6 +106,12 @@ def test_a_file_of_something_else(tmp_path):
     (tmp_path / "model").write_bytes(b"nothing")
     with pytest.raises(ValueError, match="no classifier of segments"):
         SegmentClassifier.load(tmp_path / "model")
+    (tmp_path / "model").write_bytes(pickle.dumps(SegmentClassifier()))
+    with pytest.raises(ValueError, match="saved by another version; train it again"):
+        SegmentClassifier.load(tmp_path / "model")
+    (tmp_path / "model").write_bytes(pickle.dumps((1, "text")))
+    with pytest.raises(ValueError, match="expected a SegmentClassifier, got a str"):
+        SegmentClassifier.load(tmp_path / "model")
 
 
 def test_bad_input():
@@ -112,5 +121,22 @@ def test_bad_input():
     with pytest.raises(ValueError, match="classes must be as many as columns of overlaps, 3: got 1"):
         SegmentClassifier(**OPTIONS).fit(descriptors, overlaps, images, ["cat"])
     model = SegmentClassifier(**OPTIONS).fit(descriptors, overlaps, images)
+    with pytest.raises(ValueError, match=r"overlaps must be \(n, c\).*got \(240,\)"):
+        SegmentClassifier(**OPTIONS).fit(descriptors, overlaps[:, 0], images)
+    with pytest.raises(ValueError, match="images must be the number of the image of each segment"):
+        SegmentClassifier(**OPTIONS).fit(descriptors, overlaps, images[:-1])
+    with pytest.raises(ValueError, match=r"must be tables .* got ndarray"):
+        SegmentClassifier(**OPTIONS).fit(descriptors["told"], overlaps, images)
+    with pytest.raises(ValueError, match="'noise' must have 240 rows"):
+        SegmentClassifier(**OPTIONS).fit({**descriptors, "noise": descriptors["noise"][1:]}, overlaps, images)
+    for wrong in (np.nan, -1.0, np.inf):
+        spoiled = descriptors["noise"].copy()
+        spoiled[3, 2] = wrong
+        with pytest.raises(ValueError, match="'noise' must be histograms: finite and not negative"):
+            SegmentClassifier(**OPTIONS).fit({**descriptors, "noise": spoiled}, overlaps, images)
+    with pytest.raises(NotFittedError):
+        SegmentClassifier().scores(descriptors)
+    with pytest.raises(ValueError, match="'noise' has 8 columns, and had 9 in fit"):
+        model.scores({**descriptors, "noise": descriptors["noise"][:, 1:]})
     with pytest.raises(ValueError, match="'noise' is missing"):
         model.scores({"told": descriptors["told"]})
