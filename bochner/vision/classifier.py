@@ -135,8 +135,6 @@ class SegmentClassifier(BaseEstimator):
         if overlaps.ndim != 2 or not overlaps.size:
             told = "overlaps must be (n, c), a row for each segment and a column for each class"
             raise ValueError(f"{told}: got {overlaps.shape}.")
-                f"overlaps must be (n, c), a row for each segment and a column for each class: got {overlaps.shape}."
-            )
         n, n_classes = overlaps.shape
         self.n_columns_ = check_descriptors(descriptors, n)
         if images is not None and np.shape(images) != (n,):
