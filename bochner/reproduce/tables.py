@@ -13,6 +13,12 @@ SPECIAL = {
     "%": r"\%",
     "#": r"\#",
     "_": r"\_",
+    "$": r"\$",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "\\": r"\textbackslash{}",
     "±": r"$\pm$",
 }
 """Characters that LaTeX writes in other ways."""
@@ -83,6 +89,4 @@ def seconds(value: float | None) -> str:
 
 
 def _escaped(text: str) -> str:
-    for plain, latex in SPECIAL.items():
-        text = text.replace(plain, latex)
-    return "--" if text == MISSING else text
+    return "--" if text == MISSING else text.translate(str.maketrans(SPECIAL))

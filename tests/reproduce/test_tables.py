@@ -102,4 +102,5 @@ def test_latex_is_escaped(tmp_path):
     assert r"a\_b & c \\" in text
     assert r"x\_y & -- \\" in text
     assert r"50 \% \& more" in text
+    assert r"\$\{a\}\textasciicircum{}\textbackslash{}b" in Table("some", r"${a}^\b", ["a"], []).latex()
     assert (tmp_path / "some.md").read_text().startswith("| a_b |")
