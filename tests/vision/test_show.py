@@ -99,8 +99,9 @@ def test_sheets_of_any_shape(shape, n):
 
 def test_pictures_and_page_are_written(tmp_path, two):
     png = sheet(panels_of(two, CLASSES))
-    page = write_sheets(tmp_path / "show", {"a": png, "b": png}, "Two images <here>.")
+    page = write_sheets(tmp_path / "show", {"a": png, "best of tv/monitor": png}, "Two images <here>.")
     assert (tmp_path / "show" / "a.png").read_bytes() == png
+    assert (tmp_path / "show" / "best of tv_monitor.png").read_bytes() == png
     text = page.read_text()
     assert text.count("<img") == 2
     assert "Two images &lt;here&gt;." in text
