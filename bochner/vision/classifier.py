@@ -49,9 +49,10 @@ class SegmentClassifier(BaseEstimator):
         The kernel of each descriptor: on roots of its bins, or on the bins where it is one of histograms, such as
         "skewed_chi2" or "exponentiated_chi2".
     scale : {"median", "learned"}, default="median"
-        Its scale: from the median distance of segments, or learned for each descriptor.
+        Its scale: from the median distance of segments, or learned for each descriptor, as it always is in one kernel on
+        all descriptors.
     sharpness : float, default=1.5
-        What multiplies scales by the median distance.
+        What multiplies scales that are from the median distance.
     own_weights : bool, default=False
         Whether each class has weights of its own for the descriptors, which takes about as many times longer.
     n_features : int, optional
@@ -67,6 +68,8 @@ class SegmentClassifier(BaseEstimator):
     ----------
     model_ : MultipleKernelRegressor or KernelRegressor
     descriptors_, classes_ : tuple of str
+    n_bins_ : tuple of int
+        Columns of each descriptor.
     threshold_ : float
         A segment shows the class of its best score where that is above this: as many segments as in the rows of fit.
     """
@@ -108,12 +111,19 @@ class SegmentClassifier(BaseEstimator):
         if self.learner not in LEARNERS:
             raise ValueError(f"learner must be one of {', '.join(map(repr, LEARNERS))}, got {self.learner!r}.")
         overlaps = np.asarray(overlaps, dtype=np.float64)
+        if overlaps.ndim != 2 or not overlaps.shape[1]:
+            raise ValueError(f"overlaps must be (n, c), a column for each class: got {overlaps.shape}.")
         n, n_classes = overlaps.shape
+        if not descriptors:
+            raise ValueError("descriptors must be one table or more under their names, got none.")
+        if images is not None and np.shape(images) != (n,):
+            raise ValueError(f"images must be one number for each row of overlaps, ({n},): got {np.shape(images)}.")
         self.descriptors_ = tuple(descriptors)
+        self.n_bins_ = tuple(np.shape(table)[1] for table in descriptors.values())
         self.classes_ = tuple(f"class {k}" for k in range(1, n_classes + 1)) if classes is None else tuple(classes)
         if len(self.classes_) != n_classes:
             raise ValueError(f"classes must be as many as columns of overlaps, {n_classes}: got {len(self.classes_)}.")
-        columns = consecutive([np.shape(table)[1] for table in descriptors.values()])
+        columns = consecutive(list(self.n_bins_))
         validation = None if images is None else held_out_images(np.asarray(images), self.random_state)
         model = self._model(self._kernels(descriptors, columns), validation)
         if n * columns[-1].stop > IN_BLOCKS:
@@ -140,6 +150,8 @@ class SegmentClassifier(BaseEstimator):
     def kernel_weights_by_name(self) -> dict[str, Any]:
         """The weight of each descriptor for each class, of a learner with a kernel for each."""
         check_is_fitted(self)
+        if self.learner == "single-kernel":
+            raise AttributeError("learner='single-kernel' has one kernel: its scales are those of model_.scale_.")
         return dict(zip(self.model_.kernel_names_.tolist(), self.model_.kernel_weights_, strict=True))
 
     def save(self, path: str | Path) -> None:
@@ -161,7 +173,7 @@ class SegmentClassifier(BaseEstimator):
 
     def _kernels(self, descriptors: Mapping[str, Array], columns: Sequence[slice]) -> list[tuple[str, Any, slice]]:
         """The kernel of each descriptor, and its columns; of a scale by the median distance of some segments."""
-        some = np.random.default_rng(self.random_state).permutation(len(next(iter(descriptors.values()))))[:SAMPLED]
+        some = np.random.default_rng(self.random_state).permutation(len(self._tables(descriptors)[0]))[:SAMPLED]
         kernels: list[Any] = [get_kernel(self.kernel)] * len(columns)
         if self.scale == "median" and kernels[0].has_bandwidth:
             rows = self._rows(descriptors, np.sort(some)).astype(np.float64)
@@ -190,20 +202,28 @@ class SegmentClassifier(BaseEstimator):
             **options,
         )
 
-    def _rows(self, descriptors: Mapping[str, Array], some: Any = slice(None)) -> Array:
-        """All descriptors side by side: roots of their bins, or the bins themselves for a kernel of histograms."""
+    def _tables(self, descriptors: Mapping[str, Array]) -> list[Array]:
+        """The tables (n, q) of the descriptors of fit, in their order there; others are left out."""
         missing = [name for name in self.descriptors_ if name not in descriptors]
         if missing:
-            raise ValueError(f"The descriptor {missing[0]!r} is missing: got {', '.join(map(repr, descriptors))}.")
-        beside = np.hstack([np.asarray(descriptors[name])[some] for name in self.descriptors_])
+            raise ValueError(f"The descriptor {missing[0]!r} is missing: got {', '.join(map(repr, descriptors)) or 'none'}.")
+        tables = [np.asarray(descriptors[name]) for name in self.descriptors_]
+        known = getattr(self, "n_bins_", [table.shape[1] for table in tables])  # which earlier files do not have
+        for name, table, n_bins in zip(self.descriptors_, tables, known, strict=True):
+            if table.shape != (len(tables[0]), n_bins):
+                raise ValueError(f"The descriptor {name!r} must be ({len(tables[0])}, {n_bins}): got {table.shape}.")
+        return tables
+
+    def _rows(self, descriptors: Mapping[str, Array], some: Any = slice(None)) -> Array:
+        """All descriptors side by side: roots of their bins, or the bins themselves for a kernel of histograms."""
+        beside = np.hstack([table[some] for table in self._tables(descriptors)])
         return beside if np.isfinite(get_kernel(self.kernel).lower) else np.sqrt(beside)
 
     def _blocks(
         self, descriptors: Mapping[str, Array], overlaps: Array | None = None
     ) -> Iterator[tuple[Array, Array | None]]:
         """Rows and their overlaps, some at a time."""
-        n = len(next(iter(descriptors.values()), ()))
-        for start in range(0, n, BLOCK_ROWS):
+        for start in range(0, len(self._tables(descriptors)[0]), BLOCK_ROWS):
             some = slice(start, start + BLOCK_ROWS)
             yield self._rows(descriptors, some), None if overlaps is None else overlaps[some]
 

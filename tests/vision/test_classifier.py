@@ -100,6 +100,33 @@ def test_bad_input():
         SegmentClassifier("nearest").fit(descriptors, overlaps, images)
     with pytest.raises(ValueError, match="classes must be as many as columns of overlaps, 3: got 1"):
         SegmentClassifier(**OPTIONS).fit(descriptors, overlaps, images, ["cat"])
+    with pytest.raises(ValueError, match="one table or more"):
+        SegmentClassifier(**OPTIONS).fit({}, overlaps, images)
+    with pytest.raises(ValueError, match=r"overlaps must be \(n, c\)"):
+        SegmentClassifier(**OPTIONS).fit(descriptors, overlaps[:, 0], images)
+    with pytest.raises(ValueError, match=r"images must be one number for each row of overlaps, \(240,\): got \(9,\)"):
+        SegmentClassifier(**OPTIONS).fit(descriptors, overlaps, images[:9])
     model = SegmentClassifier(**OPTIONS).fit(descriptors, overlaps, images)
     with pytest.raises(ValueError, match="'noise' is missing"):
         model.scores({"told": descriptors["told"]})
+    with pytest.raises(ValueError, match="'told' is missing: got none"):
+        model.scores({})
+    with pytest.raises(ValueError, match=r"'told' must be \(240, 12\): got \(240, 9\)"):
+        model.scores({"told": descriptors["noise"], "noise": descriptors["told"]})
+    with pytest.raises(ValueError, match=r"'noise' must be \(240, 9\): got \(7, 9\)"):
+        model.scores({"told": descriptors["told"], "noise": descriptors["noise"][:7]})
+
+
+def test_descriptors_that_were_not_learned_from_are_left_out():
+    descriptors, overlaps, images = histograms()
+    model = SegmentClassifier(**OPTIONS).fit(descriptors, overlaps, images)
+    more = {"other": np.ones((3, 5)), "noise": descriptors["noise"], "told": descriptors["told"]}
+    np.testing.assert_array_equal(model.scores(more), model.scores(descriptors))
+    assert model.scores({name: table[:0] for name, table in descriptors.items()}).shape == (0, 3)
+
+
+def test_one_kernel_has_no_weights():
+    model = SegmentClassifier("single-kernel", **OPTIONS).fit(*histograms())
+    with pytest.raises(AttributeError, match="has one kernel"):
+        model.kernel_weights_by_name()
+    assert len(set(model.model_.scale_.tolist())) == 2  # one for each descriptor
