@@ -41,7 +41,10 @@ class LearnedWeights:
     intercept: Array
     """(c,)."""
     norms: Array
-    """The length of each kernel's coefficients in the group lasso, the plain average or with learned weights: (r, c) or (r, 1)."""
+    """The length of each kernel's coefficients: (r, c) or (r, 1).
+
+    In the group lasso, whatever the refit, but for learned weights and the plain average: in the model itself.
+    """
     gap: Array
     """Duality gaps of the group lasso: (c,) or (1,)."""
     chosen: Trial
