@@ -10,11 +10,13 @@ from bochner.vision.datasets import VOCDataset
 from bochner.vision.pool import SegmentPool
 from bochner.vision.show import (
     GAP,
+    INK,
     MARK,
     WIDTH,
     Panel,
     Shown,
     best_segments,
+    labelled,
     outlined,
     panels_of,
     pool_summary,
@@ -105,3 +107,20 @@ def test_pictures_and_page_are_written(tmp_path, two):
     text = page.read_text()
     assert text.count("<img") == 2
     assert "Two images &lt;here&gt;." in text
+
+
+def test_regions_have_a_line_around_them_and_their_name_on_them():
+    image = np.full((90, 120, 3), 60, dtype=np.uint8)
+    labels = np.zeros((90, 120), dtype=np.uint8)
+    labels[20:70, 10:60] = 2
+    labels[5, 100] = 1  # too small for a name
+    found = labelled(image, labels, CLASSES)
+    assert (found[labels == 0] == 60).all()
+    assert (found[20, 10:60] == 255).all()
+    assert (found[5, 100] == 255).all()
+    inside = found[25:65, 15:55]
+    assert (inside == INK).all(axis=2).any()  # the outline of letters
+    without = labelled(image, labels, ())
+    assert (without[25:65, 15:55] == tinted(image, labels)[25:65, 15:55]).all()
+    for shape in ((1, 1), (2, 5), (5, 2)):
+        assert labelled(np.zeros((*shape, 3), dtype=np.uint8), np.ones(shape, dtype=np.uint8), CLASSES).shape == (*shape, 3)
