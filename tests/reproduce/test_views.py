@@ -36,7 +36,16 @@ def test_a_file_goes_all_the_way(views, tmp_path, capsys):
     ]
     weights = {line[1]: float(line[4]) for line in cells}
     assert weights["good"] > weights["noise"]
-    assert "some.npz in place of segments" in (out / "reproduce.md").read_text()
+    text = (out / "reproduce.md").read_text()
+    assert "some.npz in place of segments" in text
+    assert "bochner reproduce --views some.npz --out results --size smoke\n" in text
+
+
+@pytest.mark.parametrize(
+    ("given", "typed"), [([], ""), (["--data", "a/b"], "--data VOCdevkit"), (["--views", "a/b.mat"], "--views b.mat")]
+)
+def test_the_page_says_what_to_type_for_the_data(given, typed):
+    assert command.source_of(command.parser().parse_args(["--out", "out", "--size", "smoke", *given])) == typed
 
 
 def test_test_rows_are_half_of_each_class_and_no_training_rows(views, tmp_path):
