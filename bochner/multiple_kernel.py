@@ -41,7 +41,10 @@ class LearnedWeights:
     intercept: Array
     """(c,)."""
     norms: Array
-    """The length of each kernel's coefficients in the group lasso, or in the plain average: (r, c) or (r, 1)."""
+    """The length of each kernel's coefficients: (r, c) or (r, 1).
+
+    In the group lasso, whatever the refit, but for learned weights and the plain average: in the model itself.
+    """
     gap: Array
     """Duality gaps of the group lasso: (c,) or (1,)."""
     chosen: Trial
@@ -103,8 +106,8 @@ def learn_weights(
     else:
         chosen = choose(trials, one_standard_error=choices.one_standard_error)
     final = search.final(chosen)
-    if choices.learned:
-        chosen, final = _with_learned_weights(chosen, final, problems, groups)
+    if choices.learned and (better := _with_learned_weights(chosen, final, problems, groups)) is not None:
+        chosen, final = better
         trials.append(chosen)
     return LearnedWeights(
         coef=problems.expand(final.coef),
@@ -122,8 +125,8 @@ def learn_weights(
     )
 
 
-def _with_learned_weights(chosen: Trial, final: Final, problems: FoldProblems, groups: Groups) -> tuple[Trial, Final]:
-    """The kernels of a trial with weights learned on held-out rows, for all targets or for each; as it was if no better."""
+def _with_learned_weights(chosen: Trial, final: Final, problems: FoldProblems, groups: Groups) -> tuple[Trial, Final] | None:
+    """The kernels of a trial with weights learned on held-out rows, for all targets or for each; None where no better."""
     validated, ridge = problems.folds.validated, chosen.alpha if chosen.ridge is None else chosen.ridge
     found = [_learned_weights(problems, groups, norms > 0, ridge, c) for c, norms in enumerate(final.norms.T)]
     models = [
@@ -132,8 +135,8 @@ def _with_learned_weights(chosen: Trial, final: Final, problems: FoldProblems, g
     ]
     (coef, intercept), held_out = models[0], models[1:]
     errors = np.array([problems.error(k, *model) for k, model in zip(validated, held_out, strict=True)])
-    if errors.mean() >= chosen.error:
-        return chosen, final
+    if not errors.mean() < chosen.error:  # nor where it is not a number
+        return None
     trial = replace(chosen, refit="learned", ridge=ridge, errors=errors, models=held_out)
     return trial, replace(final, coef=coef, intercept=intercept, norms=groups.norms(coef[:, None, :])[:, 0])
 

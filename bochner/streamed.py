@@ -91,11 +91,12 @@ class Cut:
         parts = self.parts_of(numbers)
         each = tuple(rows.take(np.flatnonzero(parts == k)) for k in range(self.n_parts))
         if any(part.n == 0 for part in each):
-            raise ValueError(
-                f"{len(numbers)} rows are too few for {self.n_parts} parts by the hash of their numbers: give more rows, or "
-                "fewer folds as validation=2."
-            )
+            raise ValueError(self._too_few(len(numbers)))
         return Folds(each, self.validated)
+
+    def _too_few(self, n_rows: int) -> str:
+        """What to say where a part has none of so many rows, and what to do about it."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,12 @@ class HashCut(Cut):
         hashes = hash_numbers(numbers, self.seed)
         return in_part(hashes, self.fraction).astype(np.int64) if self.n_folds is None else fold_of(hashes, self.n_folds)
 
+    def _too_few(self, n_rows: int) -> str:
+        return (
+            f"{n_rows} rows are too few for {self.n_parts} parts by the hash of their numbers: give more rows, or fewer "
+            "folds as validation=2."
+        )
+
 
 @dataclass(frozen=True)
 class ListedCut(Cut):
@@ -142,6 +149,12 @@ class ListedCut(Cut):
     def parts_of(self, numbers: Array) -> Array:
         """The part of each row, by the numbers of the rows (n,): (n,)."""
         return self.parts[numbers]
+
+    def _too_few(self, n_rows: int) -> str:
+        return (
+            "validation has a split without a single validation or training row of positive weight among "
+            f"the {n_rows} rows that are held in memory: leave that split out, make it larger, or raise max_memory."
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

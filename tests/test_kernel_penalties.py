@@ -97,6 +97,15 @@ def test_what_tells_groups_apart_loses_its_weight(shared):
     assert [trial["refit"] for trial in learned.trials_].count("learned") == 1
 
 
+def test_weights_that_are_no_better_are_not_tried_twice():
+    X, _, validation = grouped()
+    model = MultipleKernelRegressor(n_features=30, refit="learned", validation=validation, random_state=0).fit(
+        X, np.ones(len(X))
+    )
+    assert model.refit_ is None
+    assert len({(trial["alpha"], trial["l1_ratio"]) for trial in model.trials_}) == len(model.trials_)
+
+
 def test_it_needs_the_squared_loss():
     with pytest.raises(ValueError, match="refit='learned' needs loss='squared'"):
         MultipleKernelRegressor(refit="learned", loss="epsilon-logistic").fit(*grouped()[:2])

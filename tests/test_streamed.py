@@ -89,6 +89,8 @@ def test_too_few_rows_for_their_parts():
     rows = table()
     with pytest.raises(ValueError, match=r"3 rows are too few for 5 parts by the hash of their numbers: .*validation=2"):
         HashCut(0, n_folds=5).folds(np.arange(3), rows.take(slice(0, 3)))
+    with pytest.raises(ValueError, match=r"a split without a single validation or training row .* among the 7 rows"):
+        CUTS["listed"].folds(np.arange(7), rows.take(slice(0, 7)))
 
 
 @each_cut

@@ -110,8 +110,7 @@ def reproduce(asked: argparse.Namespace) -> int:
     finally:
         results.close()
     departures = (*problem.departures, *DEPARTURES[asked.size])
-    shown = problem.images is not None
-    told = Told(setting, problem.train.n, problem.test.n, problem.classes, departures, shown)
+    told = Told(setting, problem.train.n, problem.test.n, problem.classes, departures, source_of(asked))
     write_results(rows, told, experiments, asked)
     for goal in goals(rows):
         sys.stdout.write(f"{goal.verdict:<13} {goal.wanted}: {goal.found}\n")
@@ -175,6 +174,13 @@ def problem_of(asked: argparse.Namespace) -> Problem:
     folder = asked.descriptors or asked.out / "voc"
     make_descriptors(data, folder, Steps(source.segments, source.describe), asked.quiet)
     return voc_problem(data, folder, source.protocol, asked.seed, lambda text: None if asked.quiet else note(text))
+
+
+def source_of(asked: argparse.Namespace) -> str:
+    """What the page says to type for the data, without the folders of this machine."""
+    if asked.views is not None:
+        return f"--views {asked.views.name}"
+    return "" if asked.data is None else "--data VOCdevkit"
 
 
 def write_results(rows: Sequence[Row], told: Told, experiments: Sequence[Experiment], asked: argparse.Namespace) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,8 @@ PICTURES = "pictures"
 def label_images(bench: Any, found: Any) -> None:
     """Learn scores from n segments by group lasso, label the test images, and note how well.
 
-    The classifier is that of ``bochner voc train``: kernels on roots of the eight descriptors, of which each class keeps
-    its own, fitted again by ridge regression.
+    The classifier is that of ``bochner voc train``: a kernel on the roots of each descriptor, with weights for all classes
+    together that are learned on held-out images. Images without a mask that can be read are left out.
     """
     problem, options = bench.problem, bench.run.options
     described, columns = problem.images.test, problem.images.classes
@@ -36,9 +35,10 @@ def label_images(bench: Any, found: Any) -> None:
         threshold = threshold_of(classifier, problem.train)
     n_classes = len(described.dataset.classes)
     counts = PixelCounts.none(n_classes)
-    names = described.names[: options.n_images]
+    drawn: dict[str, tuple[Any, ...]] = {}
+    n_images = 0
     with bench.timing(found, "predict"):
-        for name in names:
+        for name in described.names[: options.n_images]:
             try:
                 truth = described.dataset.truth(name)
             except (DataError, ImageError):
@@ -46,15 +46,20 @@ def label_images(bench: Any, found: Any) -> None:
             pool = pool_of(described.segments, name)
             scores = np.full((pool.n_segments, n_classes), -np.inf)
             scores[:, columns] = classifier.scores(described.descriptors.load(name))
-            counts = counts + PixelCounts.of(truth, paste(pool, scores, threshold=threshold), n_classes)
+            labels = paste(pool, scores, threshold=threshold)
+            counts = counts + PixelCounts.of(truth, labels, n_classes)
+            n_images += 1
+            if len(drawn) < options.n_pictures:
+                drawn[name] = pool, truth, scores, labels
     each = counts.intersection_over_union()
     used = [0, *(int(k) + 1 for k in columns)]
-    found.result |= {"n": rows.n, "images": len(names), "classes": ["background", *problem.classes]}
+    found.result |= {"n": rows.n, "images": n_images, "classes": ["background", *problem.classes]}
     found.result["intersection_over_union"] = [None if np.isnan(each[k]) else round(float(each[k]), 6) for k in used]
     found.result["mean_intersection_over_union"] = round(counts.mean(), 6)
-    found.result["pictures"] = list(names[: options.n_pictures])
+    found.result["pictures"] = list(drawn)
+    pictures = [Shown(name, described.dataset.image(name), *more) for name, more in drawn.items()]
     write_pictures(
-        bench.folder / PICTURES, draw_pictures(described, columns, (classifier, threshold), names[: options.n_pictures])
+        bench.folder / PICTURES, {shown.name: sheet(panels_of(shown, described.dataset.classes)) for shown in pictures}
     )
 
 
@@ -67,26 +72,8 @@ def threshold_of(classifier: SegmentClassifier, train: Views) -> float:
     return float(np.quantile(classifier.scores(train.tables).max(axis=1), 1 - share))
 
 
-Scorer = tuple[SegmentClassifier, float]
-"""A classifier and its threshold."""
-
-
-def draw_pictures(described: Any, columns: Any, scorer: Scorer, names: Sequence[str]) -> dict[str, bytes]:
-    """A sheet for each image: image, boundaries, truth, labels, best segments."""
-    classifier, threshold = scorer
-    sheets = {}
-    for name in names:
-        pool = pool_of(described.segments, name)
-        scores = np.full((pool.n_segments, len(described.dataset.classes)), -1.0)
-        scores[:, columns] = classifier.scores(described.descriptors.load(name))
-        labels = paste(pool, scores, threshold=threshold)
-        shown = Shown(name, described.dataset.image(name), pool, described.dataset.truth(name), scores, labels)
-        sheets[name] = sheet(panels_of(shown, described.dataset.classes))
-    return sheets
-
-
 def write_pictures(folder: Path, sheets: dict[str, bytes]) -> None:
-    """Write sheets as pictures."""
+    """Write the sheets of images, NAME.png each."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in sheets.items():
         replace_file(folder / f"{name}.png", lambda file, data=data: write_all(file, data))  # type: ignore[misc]

@@ -37,8 +37,8 @@ class Told:
     n_test: int
     classes: tuple[str, ...]
     departures: tuple[str, ...]
-    images: bool
-    """Whether the rows are segments of images."""
+    source: str
+    """What to type for these data; empty where they are made up."""
 
 
 def page(rows: Sequence[Row], told: Told, figures: str) -> str:
@@ -52,7 +52,7 @@ def page(rows: Sequence[Row], told: Told, figures: str) -> str:
     )
     if setting.size == "smoke":
         data += " **This size shows that everything runs; its numbers and verdicts mean nothing.**"
-    parts = [LEAD, f"```bash\n{_command(setting, images=told.images)}\n```\n", ABOUT, data + "\n"]
+    parts = [LEAD, f"```bash\n{_command(told)}\n```\n", ABOUT, data + "\n"]
     parts.append("## Goals\n\n" + verdict_table("goal", goals(rows)) + "\n")
     parts.append("## The paper's claims, on this data\n\n" + verdict_table("claim", claims(rows)) + "\n")
     for experiment in EXPERIMENTS.values():
@@ -73,13 +73,12 @@ def page(rows: Sequence[Row], told: Told, figures: str) -> str:
     return "\n".join(parts)
 
 
-def _command(setting: Setting, *, images: bool) -> str:
+def _command(told: Told) -> str:
     """What to type for these results."""
-    data = "" if setting.size == "smoke" else "--data VOCdevkit"
-    source = data if images else f"--views {setting.data}.npz"
+    setting = told.setting
     device = "" if setting.device is None else f"--device {setting.device}"
     seed = f"--seed {setting.seed}" if setting.seed else ""
-    words = ["bochner reproduce", source, "--out results", f"--size {setting.size}", device, seed]
+    words = ["bochner reproduce", told.source, "--out results", f"--size {setting.size}", device, seed]
     return " ".join(word for word in words if word)
 
 

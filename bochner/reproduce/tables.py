@@ -8,13 +8,21 @@ from pathlib import Path
 
 from bochner.durable import replace_file, write_all
 
-SPECIAL = {
-    "&": r"\&",
-    "%": r"\%",
-    "#": r"\#",
-    "_": r"\_",
-    "±": r"$\pm$",
-}
+SPECIAL = str.maketrans(
+    {
+        "&": r"\&",
+        "%": r"\%",
+        "#": r"\#",
+        "_": r"\_",
+        "$": r"\$",
+        "{": r"\{",
+        "}": r"\}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "\\": r"\textbackslash{}",
+        "±": r"$\pm$",
+    }
+)
 """Characters that LaTeX writes in other ways."""
 MISSING = "-"
 """A cell without a number."""
@@ -83,6 +91,4 @@ def seconds(value: float | None) -> str:
 
 
 def _escaped(text: str) -> str:
-    for plain, latex in SPECIAL.items():
-        text = text.replace(plain, latex)
-    return "--" if text == MISSING else text
+    return "--" if text == MISSING else text.translate(SPECIAL)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,11 +20,11 @@ FORM = "expected arrays view_0, view_1, ... of the same number of rows and label
 VIEWS_IN_MAT, LABELS_IN_MAT = ("X", "fea", "data", "views"), ("Y", "y", "gt", "truth", "truelabel", "labels")
 """Names under which files of MATLAB keep views, in a cell, and labels."""
 TEST_SHARE = 0.5
-"""The part of the rows of each class that is tested on."""
+"""The part of the rows of each class that is tested on, at most."""
 
 
 def views_problem(path: Path, protocol: Protocol, seed: int) -> Problem:
-    """The problem of a file: half of the rows of each class to learn from, and half to test on."""
+    """The problem of a file: of each class, half of the rows at most to test on, and the others to learn from."""
     tables, labels = read_views(path)
     classes, numbers = np.unique(labels, return_inverse=True)
     counts = np.bincount(numbers)
@@ -40,10 +42,9 @@ def views_problem(path: Path, protocol: Protocol, seed: int) -> Problem:
     train = rows.take(np.flatnonzero(~tested))
     order = rng.permutation(train.n)
     is_of = train.worth[order] > 0
-    marks = [[name, list(table.shape), float(np.sum(table))] for name, table in tables.items()]
     return Problem(
         name=path.stem,
-        key=key_of({"file": path.name, "views": marks, "protocol": repr(protocol)}),
+        key=key_of({"file": path.name, "rows": _mark(tables, labels), "protocol": repr(protocol)}),
         classes=tuple(str(one) for one in classes),
         train=train,
         test=rows.take(np.flatnonzero(tested)),
@@ -69,22 +70,26 @@ def read_views(path: Path) -> tuple[dict[str, Array], Array]:
             f"{path}: expected a file .npz or .mat, got {path.suffix or 'no suffix'}; save it by numpy.savez."
         )
     labels = np.asarray(labels).ravel()
+    if labels.dtype.kind in "fc" and not np.isfinite(labels).all():
+        raise ReproduceError(f"{path}: y holds numbers that are not finite; take out the rows that have them.")
     return {name: _table(path, name, view, len(labels)) for name, view in views.items()}, labels
 
 
 def _from_npz(path: Path) -> tuple[dict[str, Any], Array]:
     try:
+        if not zipfile.is_zipfile(path):
+            raise zipfile.BadZipFile("it is no archive of arrays")
         with np.load(path, allow_pickle=False) as found:
             arrays = {name: found[name] for name in found.files}
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise ReproduceError(f"{path}: this file cannot be read as npz ({error}); save it again by numpy.savez.") from error
-    numbers = sorted(int(name[5:]) for name in arrays if name.startswith("view_") and name[5:].isdigit())
-    if not numbers or "y" not in arrays:
+    views = sorted((name for name in arrays if re.fullmatch("view_[0-9]+", name)), key=lambda name: int(name[5:]))
+    if not views or "y" not in arrays:
         raise ReproduceError(f"{path}: {FORM}, got {', '.join(sorted(arrays)) or 'nothing'}; rename them.")
-    names = [str(name) for name in arrays["names"].ravel()] if "names" in arrays else [f"view_{k}" for k in numbers]
-    if len(names) != len(numbers) or len(set(names)) < len(names):
-        raise ReproduceError(f"{path}: expected {len(numbers)} different names, got {', '.join(names)}; rename them.")
-    return {name: arrays[f"view_{k}"] for name, k in zip(names, numbers, strict=True)}, arrays["y"]
+    names = [str(name) for name in arrays["names"].ravel()] if "names" in arrays else views
+    if len(names) != len(views) or len(set(names)) < len(names):
+        raise ReproduceError(f"{path}: expected {len(views)} different names, got {', '.join(names)}; rename them.")
+    return {name: arrays[view] for name, view in zip(names, views, strict=True)}, arrays["y"]
 
 
 def _from_mat(path: Path) -> tuple[dict[str, Any], Array]:
@@ -96,7 +101,7 @@ def _from_mat(path: Path) -> tuple[dict[str, Any], Array]:
     except (OSError, ValueError, TypeError, NotImplementedError, MatReadError) as error:
         raise ReproduceError(f"{path}: this file cannot be read as MATLAB 5 ({error}); save it as npz.") from error
     views, labels = _first(found, VIEWS_IN_MAT), _first(found, LABELS_IN_MAT)
-    if views is None or labels is None or views.dtype != object:
+    if views is None or labels is None or views.dtype != object or not labels.size:
         there = ", ".join(name for name in found if not name.startswith("_")) or "nothing"
         wanted = f"a cell of views ({', '.join(VIEWS_IN_MAT)}) and labels ({', '.join(LABELS_IN_MAT)})"
         raise ReproduceError(f"{path}: expected {wanted}, got {there}; rename them, or save the file as npz.")
@@ -111,7 +116,7 @@ def _first(found: Mapping[str, Any], names: tuple[str, ...]) -> Any:
 def _table(path: Path, name: str, view: Any, n_rows: int) -> Array:
     """One view as a table (n, q); where it has rows for columns it is turned."""
     dense = view.toarray() if hasattr(view, "toarray") else np.asarray(view)
-    if dense.ndim != 2 or dense.dtype.kind not in "buif" or n_rows not in dense.shape:
+    if dense.ndim != 2 or not dense.size or dense.dtype.kind not in "buif" or n_rows not in dense.shape:
         told = (
             f"{name} must be a table of numbers with {n_rows} rows, as many as y, got shape {dense.shape} of {dense.dtype}"
         )
@@ -122,6 +127,15 @@ def _table(path: Path, name: str, view: Any, n_rows: int) -> Array:
             f"{path}: {name} holds numbers that are not finite; take out the rows or columns that have them."
         )
     return np.ascontiguousarray(table)
+
+
+def _mark(tables: Mapping[str, Array], labels: Array) -> str:
+    """A short text that tells rows and their labels apart by what is in them."""
+    found = hashlib.blake2b(repr(labels.tolist()).encode(), digest_size=8)
+    for name, table in tables.items():
+        found.update(f"{name} {table.shape}".encode())
+        found.update(table.tobytes())
+    return found.hexdigest()
 
 
 def _departures(path: Path, n_rows: int, n_test: int) -> tuple[str, ...]:

@@ -73,9 +73,10 @@ class SegmentClassifier(BaseEstimator):
         The kernel of each descriptor: on roots of its bins, or on the bins where it is one of histograms, such as
         "skewed_chi2" or "exponentiated_chi2".
     scale : {"median", "learned"}, default="median"
-        Its scale: from the median distance of segments, or learned for each descriptor.
+        Its scale: from the median distance of segments, or learned for each descriptor, as it always is in one kernel on
+        all descriptors.
     sharpness : float, default=1.5
-        What multiplies scales by the median distance.
+        What multiplies scales that are from the median distance.
     own_weights : bool, default=False
         Whether each class has weights of its own for the descriptors, which takes about as many times longer.
     n_features : int, optional
@@ -143,7 +144,7 @@ class SegmentClassifier(BaseEstimator):
         self.classes_ = tuple(f"class {k}" for k in range(1, n_classes + 1)) if classes is None else tuple(classes)
         if len(self.classes_) != n_classes:
             raise ValueError(f"classes must be as many as columns of overlaps, {n_classes}: got {len(self.classes_)}.")
-        columns = consecutive([np.shape(table)[1] for table in descriptors.values()])
+        columns = consecutive(list(self.n_columns_.values()))
         validation = None if images is None else held_out_images(np.asarray(images), self.random_state)
         model = self._model(self._kernels(descriptors, columns), validation)
         if n * columns[-1].stop > IN_BLOCKS:
@@ -167,7 +168,7 @@ class SegmentClassifier(BaseEstimator):
         check_is_fitted(self, "model_")
         missing = [name for name in self.descriptors_ if name not in descriptors]
         if missing:
-            raise ValueError(f"The descriptor {missing[0]!r} is missing: got {', '.join(map(repr, descriptors))}.")
+            raise ValueError(f"The descriptor {missing[0]!r} is missing: got {', '.join(map(repr, descriptors)) or 'none'}.")
         used = {name: descriptors[name] for name in self.descriptors_}
         for name, n_columns in check_descriptors(used, len(used[self.descriptors_[0]])).items():
             if n_columns != self.n_columns_[name]:
@@ -183,6 +184,8 @@ class SegmentClassifier(BaseEstimator):
     def kernel_weights_by_name(self) -> dict[str, Any]:
         """The weight of each descriptor: for all classes (1,), or for each (c,) with ``own_weights``."""
         check_is_fitted(self)
+        if self.learner == "single-kernel":
+            raise AttributeError("learner='single-kernel' has one kernel: its scales are those of model_.scale_.")
         return dict(zip(self.model_.kernel_names_.tolist(), self.model_.kernel_weights_, strict=True))
 
     def save(self, path: str | Path) -> None:
@@ -207,7 +210,7 @@ class SegmentClassifier(BaseEstimator):
 
     def _kernels(self, descriptors: Mapping[str, Array], columns: Sequence[slice]) -> list[tuple[str, Any, slice]]:
         """The kernel of each descriptor, and its columns; of a scale by the median distance of some segments."""
-        some = np.random.default_rng(self.random_state).permutation(len(next(iter(descriptors.values()))))[:SAMPLED]
+        some = np.random.default_rng(self.random_state).permutation(len(descriptors[self.descriptors_[0]]))[:SAMPLED]
         kernels: list[Any] = [get_kernel(self.kernel)] * len(columns)
         if self.scale == "median" and kernels[0].has_bandwidth:
             rows = self._rows(descriptors, np.sort(some)).astype(np.float64)
@@ -245,8 +248,7 @@ class SegmentClassifier(BaseEstimator):
         self, descriptors: Mapping[str, Array], overlaps: Array | None = None
     ) -> Iterator[tuple[Array, Array | None]]:
         """Rows and their overlaps, some at a time."""
-        n = len(next(iter(descriptors.values()), ()))
-        for start in range(0, n, BLOCK_ROWS):
+        for start in range(0, len(descriptors[self.descriptors_[0]]), BLOCK_ROWS):
             some = slice(start, start + BLOCK_ROWS)
             yield self._rows(descriptors, some), None if overlaps is None else overlaps[some]
 
@@ -255,7 +257,8 @@ def check_descriptors(descriptors: Mapping[str, Array], n: int) -> dict[str, int
     """The columns of each table; an error that names the one which is not (n, q), or no histogram."""
     if not isinstance(descriptors, Mapping) or not descriptors:
         raise ValueError(
-            f"descriptors must be tables (n, q) under their names, as describe gives them: got {type(descriptors).__name__}."
+            "descriptors must be one table (n, q) or more under their names, as describe gives them: got "
+            f"{type(descriptors).__name__}."
         )
     for name, table in descriptors.items():
         if np.ndim(table) != 2 or len(table) != n:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import signal
@@ -36,7 +35,9 @@ from bochner.vision.stages import (
     Rank,
     Shorten,
     Source,
+    check_made_of,
     descriptor_store,
+    file_key,
     learn_ranker,
     learn_words,
     pool_of,
@@ -151,8 +152,7 @@ def predict(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str]) 
     pools, described = _described(folders, dataset)
     if not folders.model.is_file():
         raise StoreError(f"{folders.model}: there is no classifier; train one first.")
-    key = hashlib.blake2b(folders.model.read_bytes(), digest_size=8).hexdigest()
-    store = recognition.prediction_store(folders, described, key, asked.stale).of_images(dataset)
+    store = recognition.prediction_store(folders, described, file_key(folders.model), asked.stale).of_images(dataset)
     task = recognition.Predict(SegmentClassifier.load(folders.model), pools, described)
     done = _done(described, names)
     code = _run(task, store, SEGMENTS_COST, asked, dataset, done)
@@ -184,7 +184,10 @@ def evaluate(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str])
     folders = Folders(asked.out)
     pools, described = _described(folders, dataset)
     predicted = _before(folders.predictions, dataset)
-    _check_made_of(predicted, "descriptors", described)
+    check_made_of(predicted, "descriptors", described)
+    if folders.model.is_file() and predicted.configuration.get("model") != file_key(folders.model):
+        told = f"these are of another classifier than {folders.model}; make them again (predict --stale redo)"
+        raise StoreError(f"{predicted.folder}: {told}.")
     done = _done(predicted, names)
     found = recognition.evaluate(dataset, done, pools, predicted)
     sys.stdout.write(f"{'':<16}{'AP':>8}{'IoU':>8}\n")
@@ -201,7 +204,7 @@ def show_sheets(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[st
     """Draw contact sheets of images and their segments."""
     folders = Folders(asked.out)
     pools = _before(folders.segments, dataset)
-    predicted = _before(folders.predictions, dataset) if folders.predictions.is_dir() else None
+    predicted = _predicted(folders, dataset) if folders.predictions.is_dir() else None
     sheets, failed = {}, {}
     n_objects, n_found, total = 0, 0, 0.0
     for name in asked.image or names[: asked.images]:
@@ -291,15 +294,19 @@ def _before(folder: Path, dataset: ImageSet) -> Store:
 def _described(folders: Folders, dataset: ImageSet) -> tuple[Store, Store]:
     """Segments, and descriptors of just these."""
     pools, described = _before(folders.segments, dataset), _before(folders.descriptors, dataset)
-    _check_made_of(described, "segments", pools)
+    check_made_of(described, "segments", pools)
     return pools, described
 
 
-def _check_made_of(later: Store, name: str, earlier: Store) -> None:
-    """Refuse results that were made of other ones than those that are there now."""
-    if later.configuration.get(name) != earlier.key:
-        told = f"these were made of other {name} than those in {earlier.folder}; make them again (--stale redo)"
-        raise StoreError(f"{later.folder}: {told}.")
+def _predicted(folders: Folders, dataset: ImageSet) -> Store | None:
+    """Predictions of the segments that are there now; None, and a note, where they are of others."""
+    try:
+        predicted = _before(folders.predictions, dataset)
+        check_made_of(predicted, "descriptors", _described(folders, dataset)[1])
+    except StoreError as error:
+        note(f"Without labels and scores: {error}")
+        return None
+    return predicted
 
 
 def _whole(done: Sequence[str], names: Sequence[str]) -> int:

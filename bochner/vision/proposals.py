@@ -58,7 +58,7 @@ class Proposals:
 
 
 def propose(image: Array, options: ProposalOptions | None = None) -> SegmentPool:
-    """A pool of about 2000 segments of an image (h, w, 3) or (h, w) of uint8; the whole image is one of them."""
+    """A pool of segments of an image (h, w, 3) or (h, w) of uint8; the whole image is one of them."""
     options = ProposalOptions() if options is None else options
     found = proposals_of(image, options).pool
     return at_size(found, np.asarray(image).shape[:2])

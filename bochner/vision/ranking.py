@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -42,7 +42,7 @@ class RankingOptions:
 class Trees:
     """Sum of regression trees: f(x) = base + sum over trees of the value of the leaf that x falls into.
 
-    All arrays are (n_trees, n_nodes). A leaf is its own child.
+    Arrays are (n_trees, n_nodes) but where another shape is given. A leaf is its own child.
     """
 
     base: Array
@@ -150,17 +150,25 @@ class SegmentRanker:
         index = diversify(scores, overlaps, max_segments, self.diversity)
         return Ranked(index, scores[index])
 
+    def arrays(self) -> dict[str, Array]:
+        """The ranker as a few arrays."""
+        trees = {field.name: getattr(self.trees, field.name) for field in fields(Trees)}
+        return {**trees, "diversity": np.array(self.diversity)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> SegmentRanker:
+        """The ranker of such arrays."""
+        return cls(Trees(**{field.name: arrays[field.name] for field in fields(Trees)}), float(arrays["diversity"]))
+
     def save(self, path: str | Path) -> None:
         """Write the ranker to a file of NumPy arrays (npz)."""
-        arrays = {field.name: getattr(self.trees, field.name) for field in fields(Trees)}
-        replace_file(Path(path), lambda file: np.savez_compressed(file, diversity=self.diversity, **arrays))
+        replace_file(Path(path), lambda file: np.savez_compressed(file, **self.arrays()))
 
     @classmethod
     def load(cls, path: str | Path) -> SegmentRanker:
         """The ranker that :meth:`save` wrote."""
         with np.load(Path(path)) as stored:
-            trees = Trees(**{field.name: stored[field.name] for field in fields(Trees)})
-            return cls(trees, float(stored["diversity"]))
+            return cls.from_arrays(stored)
 
 
 def cross_fit(
@@ -172,16 +180,17 @@ def cross_fit(
 ) -> list[Array]:
     """Scores (s,) of the segments of each training image, from a ranker that did not see it.
 
-    ``watch`` hears how many of the rankers are fitted.
+    ``watch`` hears how many of the rankers are fitted, and of how many.
     """
     options = RankingOptions() if options is None else options
     parts = np.random.default_rng(seed).permutation(len(cues)) % options.n_folds
     rankers = {}
+    n_rankers = len(np.unique(parts))
     for part in np.unique(parts):
         seen = np.flatnonzero(parts != part).tolist()
         rankers[part] = SegmentRanker.fit([cues[i] for i in seen], [overlaps[i] for i in seen], options, seed)
         if watch is not None:
-            watch(len(rankers), options.n_folds)
+            watch(len(rankers), n_rankers)
     return [rankers[part].scores(some) for some, part in zip(cues, parts, strict=True)]
 
 

@@ -17,8 +17,8 @@ from bochner.vision.options import DescriptorOptions
 from bochner.vision.pool import SegmentPool
 from bochner.vision.proposals import ProposalOptions, at_size, proposals_of
 from bochner.vision.ranking import SegmentRanker
-from bochner.vision.stages import Folders, ranker_of, vocabularies_of
-from bochner.vision.store import Store, StoreError
+from bochner.vision.stages import RANKER, WORDS, Folders, check_made_of, file_key, ranker_of, vocabularies_of
+from bochner.vision.store import Store, StoreError, read_header
 from bochner.vision.words import Vocabularies
 
 
@@ -48,8 +48,8 @@ class Recogniser:
 
     proposals: ProposalOptions
     n_segments: int
-    longest: int
-    """Larger images are to be reduced to this before."""
+    longest: int | None
+    """Larger images are to be reduced to this before; None: never."""
     ranker: SegmentRanker | None
     """None where the first proposals are taken."""
     vocabularies: Vocabularies
@@ -57,18 +57,26 @@ class Recogniser:
 
     @classmethod
     def of(cls, folders: Folders) -> Recogniser:
-        """What the steps segments, describe and train have learned in a folder."""
+        """What the steps segments, describe and train have learned in a folder; an error where it does not fit together."""
         large, short, words = (
             Store.existing(folder) for folder in (folders.proposals, folders.segments, folders.vocabularies)
         )
+        ranker = None if short.configuration["ranker"] is None else Store.existing(folders.ranker)
+        check_made_of(short, "proposals", large)
+        if ranker is not None:
+            check_made_of(short, "ranker", ranker, file_key(ranker.path(RANKER)))
+        if read_header(folders.descriptors) is not None:
+            described = Store.existing(folders.descriptors)
+            check_made_of(described, "segments", short)
+            check_made_of(described, "words", words, file_key(words.path(WORDS)))
         if not folders.model.is_file():
             raise StoreError(f"{folders.model}: there is no classifier; train one first.")
         superpixels = large.configuration["options"]["n_superpixels"]
         return cls(
             proposals=_restored(replace(ProposalOptions(), n_superpixels=superpixels), large),
             n_segments=int(short.configuration["most"]),
-            longest=int(large.configuration["longest"]),
-            ranker=None if short.configuration["ranker"] is None else ranker_of(Store.existing(folders.ranker)),
+            longest=large.configuration["longest"],
+            ranker=None if ranker is None else ranker_of(ranker),
             vocabularies=vocabularies_of(words),
             classifier=SegmentClassifier.load(folders.model),
         )

@@ -105,9 +105,8 @@ class Predict:
 
 def prediction_store(folders: Folders, descriptors: Store, model: str, stale: str = "refuse") -> Store:
     """The store of predictions by the classifier of a key."""
-    return Store(
-        folders.out / "predictions", configuration_of(step="predict", descriptors=descriptors.key, model=model), stale
-    )
+    made_of = configuration_of(step="predict", descriptors=descriptors.key, model=model)
+    return Store(folders.predictions, made_of, stale)
 
 
 def save_labels(path: Path, labels: Array) -> None:

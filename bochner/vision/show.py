@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ WIDTH, CAPTION, GAP, COLUMNS = 240, 16, 6, 4
 """Pixels of a panel, of the line below it and between panels; panels side by side."""
 INK, PAPER, MARK = (30, 36, 48), (255, 255, 255), (255, 0, 128)
 MOST_SEGMENTS = 6
+NOT_IN_FILES = re.compile(r'[\\/:*?"<>|]')
+"""What the name of a class may have, and the name of a file may not."""
 NAMED = 0.002
 """The least part of an image that a region must have to bear its name."""
 
@@ -150,10 +153,10 @@ def sheet(panels: Sequence[Panel]) -> bytes:
 
 
 def write_sheets(folder: Path, sheets: dict[str, bytes], lead: str) -> Path:
-    """Write a PNG for each image, and index.html with all of them; returns the page."""
+    """Write a PNG for each of them, and index.html with all of them; returns the page."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, picture in sheets.items():
-        replace_file(folder / f"{name}.png", lambda file, picture=picture: write_all(file, picture))  # type: ignore[misc]
+        replace_file(folder / f"{NOT_IN_FILES.sub('_', name)}.png", lambda file, picture=picture: write_all(file, picture))  # type: ignore[misc]
     sections = [Section(name, [Figure(picture, f"contact sheet of {name}")]) for name, picture in sheets.items()]
     return write(Page("Segments", lead, sections), folder / "index.html")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from bochner.vision.images import ImageError
 from bochner.vision.options import DescriptorOptions
 from bochner.vision.pool import SegmentPool
 from bochner.vision.proposals import ProposalOptions, at_size, overlaps_within, proposals_of
-from bochner.vision.ranking import RankingOptions, SegmentRanker, Trees, cross_fit, diversify
+from bochner.vision.ranking import RankingOptions, SegmentRanker, cross_fit, diversify
 from bochner.vision.runner import Cost
 from bochner.vision.store import Store, StoreError, configuration_of, read_header
 from bochner.vision.targets import object_overlaps
@@ -187,6 +187,13 @@ def file_key(path: Path) -> str:
     return hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest()
 
 
+def check_made_of(later: Store, name: str, earlier: Store, key: str | None = None) -> None:
+    """Refuse results that were made of other ones than those that are there now, of the key given or of the store's."""
+    if later.configuration.get(name) != (earlier.key if key is None else key):
+        told = f"these were made of other {name} than those in {earlier.folder}; make them again (--stale redo)"
+        raise StoreError(f"{later.folder}: {told}.")
+
+
 @dataclass(frozen=True)
 class Source:
     """What something is learned from: images of a data set, under the name of their set."""
@@ -250,16 +257,13 @@ def learn_ranker(
             for name, scores in zip(names, cross_fit(cues, overlaps, options, source.seed, watch), strict=True):
                 held_out.save(name, {"scores": scores})
             ranker = SegmentRanker.fit(cues, overlaps, options, source.seed)
-            trees = {field.name: getattr(ranker.trees, field.name) for field in fields(Trees)}
-            store.save(RANKER, {**trees, "diversity": np.array(ranker.diversity)})
+            store.save(RANKER, ranker.arrays())
     return store, held_out
 
 
 def ranker_of(store: Store) -> SegmentRanker:
     """The stored ranker."""
-    arrays = store.load(RANKER)
-    diversity = float(arrays.pop("diversity"))
-    return SegmentRanker(Trees(**arrays), diversity)
+    return SegmentRanker.from_arrays(store.load(RANKER))
 
 
 def learn_words(

@@ -39,9 +39,9 @@ def test_the_rest_is_filled_in_order_and_all_rows_are_the_most(problem):
     assert problem.chosen(100).tolist() == list(range(40))
 
 
-def test_smaller_choices_are_part_of_larger_ones(problem):
+def test_choices_have_as_many_rows_as_were_asked_for(problem):
     for n in range(2, 39):
-        assert len(problem.chosen(n)) == n
+        assert len(np.unique(problem.chosen(n))) == n
 
 
 def test_targets_have_mean_zero_and_spread_one(problem):

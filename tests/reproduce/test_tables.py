@@ -14,7 +14,7 @@ def row(learner, n, accuracy, seconds, **more):
     result = {"n": n, "accuracy": accuracy, "class_accuracies": [accuracy, accuracy], **more.get("result", {})}
     if more.get("one_class"):
         del result["accuracy"]
-    options = {"one_class": more.get("one_class", False), "refit": False, "schedule": "small-to-large"}
+    options = {"one_class": more.get("one_class", False), "refit": more.get("refit", False), "schedule": "small-to-large"}
     run = {"learner": learner, "n": n, "options": options, "device": None}
     about = {"machine": {"cpu": "c", "device": None, "cores": 2, "blas_threads": [1]}, "versions": {}, "date": "2026-01-01"}
     return {"key": f"{learner}{n}", "run": run, "result": result, "seconds": seconds, "about": about}
@@ -81,6 +81,12 @@ def test_table_a_has_our_numbers_and_the_paper_s(rows):
     assert lines["1,000"][3:5] == ["0.321", "1.00"]
 
 
+def test_variants_stand_beside_what_they_are_compared_with(rows):
+    assert EXPERIMENTS["ours"].tables(rows) == []
+    (table,) = EXPERIMENTS["ours"].tables([*rows, row(RFF_GL, 2000, 0.45, {"total": 3.0}, refit=True)])
+    assert [line[1:4] for line in table.lines] == [["2,000", "0.400", "0.20"], ["2,000", "0.450", "3.00"]]
+
+
 @pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=list(EXPERIMENTS))
 def test_tables_need_nothing_but_rows(experiment, rows, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
@@ -96,4 +102,5 @@ def test_latex_is_escaped(tmp_path):
     assert r"a\_b & c \\" in text
     assert r"x\_y & -- \\" in text
     assert r"50 \% \& more" in text
+    assert r"\$\{a\}\textasciicircum{}\textbackslash{}b" in Table("some", r"${a}^\b", ["a"], []).latex()
     assert (tmp_path / "some.md").read_text().startswith("| a_b |")

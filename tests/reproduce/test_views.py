@@ -9,6 +9,7 @@ from bochner.reproduce.errors import ReproduceError
 from bochner.reproduce.views import read_views, views_problem
 
 N = 90
+TABLE, Y = np.ones((8, 2)), np.arange(8) % 2
 
 
 @pytest.fixture
@@ -35,7 +36,16 @@ def test_a_file_goes_all_the_way(views, tmp_path, capsys):
     ]
     weights = {line[1]: float(line[4]) for line in cells}
     assert weights["good"] > weights["noise"]
-    assert "some.npz in place of segments" in (out / "reproduce.md").read_text()
+    text = (out / "reproduce.md").read_text()
+    assert "some.npz in place of segments" in text
+    assert "bochner reproduce --views some.npz --out results --size smoke\n" in text
+
+
+@pytest.mark.parametrize(
+    ("given", "typed"), [([], ""), (["--data", "a/b"], "--data VOCdevkit"), (["--views", "a/b.mat"], "--views b.mat")]
+)
+def test_the_page_says_what_to_type_for_the_data(given, typed):
+    assert command.source_of(command.parser().parse_args(["--out", "out", "--size", "smoke", *given])) == typed
 
 
 def test_test_rows_are_half_of_each_class_and_no_training_rows(views, tmp_path):
@@ -57,17 +67,34 @@ def test_matlab_files_may_be_turned(views, tmp_path):
     assert labels.tolist() == y.tolist()
 
 
+def test_numbers_of_views_may_have_zeros_before_them(tmp_path):
+    np.savez(tmp_path / "some.npz", view_02=TABLE, view_10=3 * TABLE, view_01=2 * TABLE, y=Y)
+    found, _ = read_views(tmp_path / "some.npz")
+    assert {name: float(table[0, 0]) for name, table in found.items()} == {"view_01": 2, "view_02": 1, "view_10": 3}
+    assert list(found) == ["view_01", "view_02", "view_10"]
+
+
+def test_other_rows_or_labels_of_the_same_file_are_another_problem(views, tmp_path):
+    tables, y = views
+    keys = set()
+    for table, labels in ((tables[0], y), (tables[0], y[::-1]), (tables[0][::-1], y)):
+        np.savez(tmp_path / "some.npz", view_0=table, y=labels)
+        keys.add(views_problem(tmp_path / "some.npz", command.SOURCES["smoke"].protocol, seed=0).key)
+    assert len(keys) == 3
+
+
 def npz(path, **arrays):
     np.savez(path, **arrays)
 
 
-TABLE, Y = np.ones((8, 2)), np.arange(8) % 2
 WRONG = {
     "no views": ({"x": TABLE, "y": Y}, "expected arrays view_0"),
     "no labels": ({"view_0": TABLE}, "expected arrays view_0"),
     "other rows": ({"view_0": TABLE, "view_1": np.ones((5, 2)), "y": Y}, "view_1 must be a table of numbers with 8 rows"),
     "infinite": ({"view_0": TABLE * np.inf, "y": Y}, "not finite"),
     "one class": ({"view_0": TABLE, "y": 0 * Y}, "two classes or more"),
+    "no columns": ({"view_0": TABLE[:, :0], "y": Y}, "view_0 must be a table of numbers with 8 rows"),
+    "labels": ({"view_0": TABLE, "y": np.where(Y, np.nan, 0)}, "y holds numbers that are not finite"),
     "names": ({"view_0": TABLE, "y": Y, "names": np.array(["a", "b"])}, "expected 1 different names"),
 }
 
@@ -93,5 +120,13 @@ def test_files_that_cannot_be_read(tmp_path):
         (tmp_path / name).write_text("nothing of the kind")
         with pytest.raises(ReproduceError, match=told):
             read_views(tmp_path / name)
+    np.save(tmp_path / "one.npy", TABLE)
+    with pytest.raises(ReproduceError, match="no archive of arrays"):
+        read_views((tmp_path / "one.npy").rename(tmp_path / "one.npz"))
+    cell = np.empty((1, 1), dtype=object)
+    cell[0, 0] = TABLE
+    savemat(tmp_path / "none.mat", {"data": cell, "truth": np.empty((0, 0), dtype=object)})
+    with pytest.raises(ReproduceError, match="a cell of views"):
+        read_views(tmp_path / "none.mat")
     with pytest.raises(ReproduceError, match="no such file"):
         read_views(tmp_path / "none.npz")

@@ -120,12 +120,14 @@ def test_bad_input():
         SegmentClassifier("nearest").fit(descriptors, overlaps, images)
     with pytest.raises(ValueError, match="classes must be as many as columns of overlaps, 3: got 1"):
         SegmentClassifier(**OPTIONS).fit(descriptors, overlaps, images, ["cat"])
+    with pytest.raises(ValueError, match=r"must be one table .* got dict"):
+        SegmentClassifier(**OPTIONS).fit({}, overlaps, images)
     model = SegmentClassifier(**OPTIONS).fit(descriptors, overlaps, images)
     with pytest.raises(ValueError, match=r"overlaps must be \(n, c\).*got \(240,\)"):
         SegmentClassifier(**OPTIONS).fit(descriptors, overlaps[:, 0], images)
     with pytest.raises(ValueError, match="images must be the number of the image of each segment"):
         SegmentClassifier(**OPTIONS).fit(descriptors, overlaps, images[:-1])
-    with pytest.raises(ValueError, match=r"must be tables .* got ndarray"):
+    with pytest.raises(ValueError, match=r"must be one table .* got ndarray"):
         SegmentClassifier(**OPTIONS).fit(descriptors["told"], overlaps, images)
     with pytest.raises(ValueError, match="'noise' must have 240 rows"):
         SegmentClassifier(**OPTIONS).fit({**descriptors, "noise": descriptors["noise"][1:]}, overlaps, images)
@@ -140,3 +142,24 @@ def test_bad_input():
         model.scores({**descriptors, "noise": descriptors["noise"][:, 1:]})
     with pytest.raises(ValueError, match="'noise' is missing"):
         model.scores({"told": descriptors["told"]})
+    with pytest.raises(ValueError, match="'told' is missing: got none"):
+        model.scores({})
+    with pytest.raises(ValueError, match="'told' has 9 columns, and had 12 in fit"):
+        model.scores({"told": descriptors["noise"], "noise": descriptors["told"]})
+    with pytest.raises(ValueError, match=r"'noise' must have 240 rows, one for each segment: got \(7, 9\)"):
+        model.scores({"told": descriptors["told"], "noise": descriptors["noise"][:7]})
+
+
+def test_descriptors_that_were_not_learned_from_are_left_out():
+    descriptors, overlaps, images = histograms()
+    model = SegmentClassifier(**OPTIONS).fit(descriptors, overlaps, images)
+    more = {"other": np.ones((3, 5)), "noise": descriptors["noise"], "told": descriptors["told"]}
+    np.testing.assert_array_equal(model.scores(more), model.scores(descriptors))
+    assert model.scores({name: table[:0] for name, table in descriptors.items()}).shape == (0, 3)
+
+
+def test_one_kernel_has_no_weights():
+    model = SegmentClassifier("single-kernel", **OPTIONS).fit(*histograms())
+    with pytest.raises(AttributeError, match="has one kernel"):
+        model.kernel_weights_by_name()
+    assert len(set(model.model_.scale_.tolist())) == 2  # one for each descriptor

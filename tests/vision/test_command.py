@@ -321,6 +321,8 @@ def test_train_predict_evaluate_and_show(copy, monkeypatch, capsys):
     assert sheets == {*VAL, *(f"best and worst of {name}" for name in classes)}
     # another classifier: predictions of the one before are recognised
     (out / "model.npz").write_bytes((out / "model.npz").read_bytes() + b" ")
+    assert run("evaluate", data, out, "--set", "val") == command.WRONG
+    assert "these are of another classifier" in capsys.readouterr().err
     assert run("predict", data, out, "--set", "val", "--jobs", "1") == command.WRONG
     assert "model was" in capsys.readouterr().err
 
@@ -336,6 +338,11 @@ def test_results_of_what_was_there_before_are_refused(copy, monkeypatch, capsys)
     for step in ("train", "predict", "evaluate"):
         assert run(step, data, out, "--set", "val") == command.WRONG
         assert "these were made of other segments" in capsys.readouterr().err
+    assert run("show", data, out, "--set", "val") == 0  # segments alone
+    assert "Without labels and scores: " in capsys.readouterr().err
+    assert {path.stem for path in (out / "show").glob("*.png")} == set(VAL)
+    assert run("predict", data / "JPEGImages" / "three.jpg", out) == command.WRONG
+    assert "these were made of other segments" in capsys.readouterr().err
     for some in ("train", "val"):
         assert run("describe", data, out, "--set", some, *WORDS, "--stale", "redo") == 0
     capsys.readouterr()

@@ -56,7 +56,9 @@ def test_save_and_load(tmp_path):
 def test_cross_fitted_scores_do_not_depend_on_the_overlaps_of_their_own_image():
     cues, overlaps = rows(4, 200)
     options = RankingOptions(n_trees=5, n_leaves=4, n_folds=2)
-    scores = cross_fit(cues, overlaps, options)
+    heard = []
+    scores = cross_fit(cues, overlaps, options, watch=lambda *how_far: heard.append(how_far))
+    assert heard == [(1, 2), (2, 2)]
     assert [len(some) for some in scores] == [200] * 4
     changed = [np.zeros_like(overlaps[0]), *overlaps[1:]]
     others = cross_fit(cues, changed, options)

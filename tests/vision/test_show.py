@@ -10,6 +10,7 @@ from bochner.vision.datasets import VOCDataset
 from bochner.vision.pool import SegmentPool
 from bochner.vision.show import (
     GAP,
+    INK,
     MARK,
     WIDTH,
     Panel,
@@ -101,8 +102,9 @@ def test_sheets_of_any_shape(shape, n):
 
 def test_pictures_and_page_are_written(tmp_path, two):
     png = sheet(panels_of(two, CLASSES))
-    page = write_sheets(tmp_path / "show", {"a": png, "b": png}, "Two images <here>.")
+    page = write_sheets(tmp_path / "show", {"a": png, "best of tv/monitor": png}, "Two images <here>.")
     assert (tmp_path / "show" / "a.png").read_bytes() == png
+    assert (tmp_path / "show" / "best of tv_monitor.png").read_bytes() == png
     text = page.read_text()
     assert text.count("<img") == 2
     assert "Two images &lt;here&gt;." in text
@@ -123,3 +125,20 @@ def test_an_overlay_tints_outlines_and_names(two):
     np.testing.assert_array_equal(unnamed[inside], tinted(two.image, labels)[inside])
     assert not np.array_equal(found, unnamed)  # which the names make
     assert Image.open(io.BytesIO(png(found))).size == (two.image.shape[1], two.image.shape[0])
+
+
+def test_regions_have_a_line_around_them_and_their_name_on_them():
+    image = np.full((90, 120, 3), 60, dtype=np.uint8)
+    labels = np.zeros((90, 120), dtype=np.uint8)
+    labels[20:70, 10:60] = 2
+    labels[5, 100] = 1  # too small for a name
+    found = labelled(image, labels, CLASSES)
+    assert (found[labels == 0] == 60).all()
+    assert (found[20, 10:60] == 255).all()
+    assert (found[5, 100] == 255).all()
+    inside = found[25:65, 15:55]
+    assert (inside == INK).all(axis=2).any()  # the outline of letters
+    without = labelled(image, labels, ())
+    assert (without[25:65, 15:55] == tinted(image, labels)[25:65, 15:55]).all()
+    for shape in ((1, 1), (2, 5), (5, 2)):
+        assert labelled(np.zeros((*shape, 3), dtype=np.uint8), np.ones(shape, dtype=np.uint8), CLASSES).shape == (*shape, 3)

@@ -79,11 +79,11 @@ VARIANTS: tuple[tuple[str, str, dict[str, Any]], ...] = (
 def tables(rows: Sequence[Row]) -> list[Table]:
     """Variants side by side, and intersection over union of every class."""
     found = []
-    others = {n for _, learner, options in VARIANTS if options for n in measured(rows, learner, **options)}
+    others = {(learner, n) for _, learner, options in VARIANTS if options for n in measured(rows, learner, **options)}
     lines = []
     for text, learner, options in VARIANTS:
         for n, row in measured(rows, learner, **options).items():
-            if n in others:
+            if (learner, n) in others:
                 device = row["run"]["device"] or "host"
                 lines.append(
                     [text, f"{n:,}", number(row["result"].get("accuracy")), seconds(row["seconds"]["total"]), device]
@@ -99,8 +99,8 @@ def _labelling(row: Row) -> Table:
     lines = [[name, number(value)] for name, value in zip(result["classes"], result["intersection_over_union"], strict=True)]
     lines.append(["mean", number(result["mean_intersection_over_union"])])
     caption = (
-        f"Intersection over union of pixels (PASCAL VOC's measure) on {result['images']} test images, from the scores of "
-        f"segments learned from {result['n']:,} of them: {seconds(row['seconds']['total'])} s to learn, "
+        f"Intersection over union of pixels (PASCAL VOC's measure) on {result['images']} test images, from scores of their "
+        f"segments that were learned from {result['n']:,} training segments: {seconds(row['seconds']['total'])} s to learn, "
         f"{seconds(row['seconds']['predict'])} s to label."
     )
     return Table("labelling", caption, ["class", "intersection over union"], lines)
