@@ -7,6 +7,7 @@ from bochner.vision.images import ImageError, read_image
 from bochner.vision.pool import SegmentPool
 from bochner.vision.proposals import ProposalOptions, propose
 from bochner.vision.ranking import SegmentRanker
+from bochner.vision.recogniser import Recogniser
 from bochner.vision.words import Vocabularies
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "ImageError",
     "MaskFolder",
     "ProposalOptions",
+    "Recogniser",
     "SegmentClassifier",
     "SegmentPool",
     "SegmentRanker",

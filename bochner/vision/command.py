@@ -13,6 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bochner.durable import replace_file, write_all
 from bochner.progress import note
 from bochner.vision import recognition, show
@@ -50,6 +52,7 @@ from bochner.vision.store import Store, StoreError
 
 FINE, WRONG, SOME_FAILED, INTERRUPTED = 0, 1, 3, 130
 """Exit codes; 2 is a command line that is not understood."""
+DATA = "a VOCdevkit, a folder VOC20xx, a folder with images/ and masks/, or (predict) a picture"
 CODES = "exit codes: 0 all went well, 1 nothing could be done, 2 the command line is wrong, 3 some images failed, 130 Ctrl-C"
 
 
@@ -59,7 +62,7 @@ def parser(prog: str = "bochner voc") -> argparse.ArgumentParser:
     steps = top.add_subparsers(dest="step", required=True, metavar="STEP")
     for name, (_, help_text, add) in STEPS.items():
         step = steps.add_parser(name, help=help_text, description=help_text.capitalize() + ".", epilog=CODES)
-        step.add_argument("data", metavar="DATA", help="a VOCdevkit, a folder VOC20xx, or a folder with images/ and masks/")
+        step.add_argument("data", metavar="DATA", help=DATA)
         step.add_argument("--out", metavar="DIR", required=True, type=Path, help="the folder of all results")
         step.add_argument("--set", metavar="NAME", default="train", help="the image set, or a file of names (%(default)s)")
         step.add_argument("--limit", metavar="N", type=_count, help="only the first N images")
@@ -137,13 +140,15 @@ def train(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str]) ->
     """Train a classifier on described segments."""
     folders = Folders(asked.out)
     pools, described = _described(folders, dataset)
-    rows = recognition.training_set(dataset, _done(described, names), pools, described, asked.per_class)
+    done, failed = _with_truth(dataset, _done(described, names))
+    rows = recognition.training_set(dataset, done, pools, described, asked.per_class)
     note(f"Learning {len(dataset.classes)} classes from {len(rows.overlaps):,} segments")
     classifier = SegmentClassifier(asked.learner, random_state=asked.seed, verbose=not asked.quiet)
     classifier.fit(rows.descriptors, rows.overlaps, rows.images, dataset.classes)
     classifier.save(folders.model)
     note(f"wrote {folders.model}")
-    return FINE
+    _tell(failed)
+    return SOME_FAILED if failed else FINE
 
 
 def predict(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str]) -> int:
@@ -165,7 +170,7 @@ def predict(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str]) 
 def predict_picture(asked: argparse.Namespace) -> int:
     """Find the objects of a single picture, which needs no data set: an overlay, labels, and a line for each class."""
     path, folders = Path(asked.data), Folders(asked.out)
-    recogniser = Recogniser.of(folders)
+    recogniser = Recogniser.of(folders.out)
     found = recogniser(read_image(path, recogniser.longest))
     labels, overlay = (folders.pictures / f"{path.stem}{end}.png" for end in ("_labels", ""))
     recognition.save_labels(labels, found.labels)
@@ -188,15 +193,18 @@ def evaluate(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str])
     if folders.model.is_file() and predicted.configuration.get("model") != file_key(folders.model):
         told = f"these are of another classifier than {folders.model}; make them again (predict --stale redo)"
         raise StoreError(f"{predicted.folder}: {told}.")
-    done = _done(predicted, names)
+    done, failed = _with_truth(dataset, _done(predicted, names))
     found = recognition.evaluate(dataset, done, pools, predicted)
     sys.stdout.write(f"{'':<16}{'AP':>8}{'IoU':>8}\n")
-    for name, precision, overlap in found.table():
-        sys.stdout.write(f"{name:<16}{precision:>8.3f}{overlap:>8.3f}\n")
+    for name, *numbers in found.table():
+        if np.isfinite(numbers).any():  # a class that neither masks nor labels have is left out
+            cells = [f"{number:>8.3f}" if np.isfinite(number) else f"{'-':>8}" for number in numbers]
+            sys.stdout.write(f"{name:<16}{''.join(cells)}\n")
     for name, value in found.summary().items():
         sys.stdout.write(f"{name:<30}{value:.4f}\n")
     text = json.dumps({"set": asked.set, **found.plain()}, indent=1)
     replace_file(folders.out / f"evaluation_{Path(asked.set).stem}.json", lambda file: write_all(file, text.encode()))
+    _tell(failed)
     return _whole(done, names)
 
 
@@ -284,6 +292,19 @@ def _done(store: Store, names: Sequence[str]) -> list[str]:
     if len(done) < len(names):
         note(f"{len(names) - len(done)} of {len(names)} images are not in {store.folder}, and are left out.")
     return done
+
+
+def _with_truth(dataset: ImageSet, names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """The images whose masks can be read, and why the others cannot; an error without any."""
+    failed = {}
+    for name in names:
+        try:
+            dataset.truth(name)
+        except (DataError, ImageError) as error:
+            failed[name] = str(error)
+    if len(failed) == len(names):
+        raise DataError(f"No image has a mask that can be read; the first: {next(iter(failed.values()))}")
+    return [name for name in names if name not in failed], failed
 
 
 def _before(folder: Path, dataset: ImageSet) -> Store:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -56,8 +57,9 @@ class Recogniser:
     classifier: SegmentClassifier
 
     @classmethod
-    def of(cls, folders: Folders) -> Recogniser:
-        """What the steps segments, describe and train have learned in a folder; an error where it does not fit together."""
+    def of(cls, folder: str | Path) -> Recogniser:
+        """What ``bochner voc`` segments, describe and train have learned in a folder; an error where it does not fit."""
+        folders = Folders(Path(folder))
         large, short, words = (
             Store.existing(folder) for folder in (folders.proposals, folders.segments, folders.vocabularies)
         )
