@@ -148,7 +148,7 @@ class SegmentClassifier(BaseEstimator):
         return self.threshold_
 
     def kernel_weights_by_name(self) -> dict[str, Any]:
-        """The weight of each descriptor for each class, of a learner with a kernel for each."""
+        """The weight of each descriptor, of a learner with a kernel for each: (1,), or (c,) with ``own_weights``."""
         check_is_fitted(self)
         if self.learner == "single-kernel":
             raise AttributeError("learner='single-kernel' has one kernel: its scales are those of model_.scale_.")
@@ -165,7 +165,7 @@ class SegmentClassifier(BaseEstimator):
         """Read a classifier that :meth:`save` wrote: a pickle, so only from where you trust it."""
         try:
             found = pickle.loads(Path(path).read_bytes())
-        except (pickle.UnpicklingError, EOFError, AttributeError, ModuleNotFoundError, IndexError) as error:
+        except (pickle.UnpicklingError, EOFError, ImportError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise ValueError(f"{path}: this is no classifier of segments ({type(error).__name__}).") from error
         if not isinstance(found, cls):
             raise ValueError(f"{path}: expected a {cls.__name__}, got a {type(found).__name__}.")
