@@ -15,7 +15,7 @@ LAYERS = (
     ("engines", "descent", "span"),
     ("progress", "standardise"),
     ("criteria", "fold_problems"),
-    ("leave_one_out", "held_out_loss", "uncertainty", "effects", "checkpoint", "weight_search"),
+    ("leave_one_out", "held_out_loss", "uncertainty", "effects", "checkpoint", "weight_search", "kernel_penalties"),
     ("single_kernel", "multiple_kernel"),
     ("estimators",),
     ("exact",),

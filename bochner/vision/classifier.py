@@ -182,7 +182,7 @@ class SegmentClassifier(BaseEstimator):
         return 0.0
 
     def kernel_weights_by_name(self) -> dict[str, Any]:
-        """The weight of each descriptor: for all classes (1,), or for each (c,) with ``own_weights``."""
+        """The weight of each descriptor, of a learner with a kernel for each: (1,), or (c,) with ``own_weights``."""
         check_is_fitted(self)
         if self.learner == "single-kernel":
             raise AttributeError("learner='single-kernel' has one kernel: its scales are those of model_.scale_.")
@@ -199,7 +199,7 @@ class SegmentClassifier(BaseEstimator):
         """Read a classifier that :meth:`save` wrote: a pickle, so only from where you trust it."""
         try:
             found = pickle.loads(Path(path).read_bytes())
-        except (pickle.UnpicklingError, EOFError, AttributeError, ModuleNotFoundError, IndexError) as error:
+        except (pickle.UnpicklingError, EOFError, ImportError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise ValueError(f"{path}: this is no classifier of segments ({type(error).__name__}).") from error
         made, model = found if isinstance(found, tuple) and len(found) == 2 else (None, found)
         if not isinstance(model, cls):

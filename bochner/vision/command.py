@@ -48,7 +48,7 @@ from bochner.vision.stages import (
     segment_store,
     vocabularies_of,
 )
-from bochner.vision.store import Store, StoreError
+from bochner.vision.store import Store, StoreError, read_header
 
 FINE, WRONG, SOME_FAILED, INTERRUPTED = 0, 1, 3, 130
 """Exit codes; 2 is a command line that is not understood."""
@@ -81,6 +81,8 @@ def main(arguments: Sequence[str] | None = None, prog: str = "bochner voc") -> i
         if asked.step == "predict" and Path(asked.data).is_file():
             return predict_picture(asked)
         dataset = open_dataset(asked.data, asked.set, longest=asked.longest)
+        if asked.step != "segments":
+            _check_longest(Folders(asked.out).proposals, asked.longest)
         return STEPS[asked.step][0](asked, dataset, dataset.names[: asked.limit])
     except (ValueError, RunError) as error:
         note(f"{prog} {asked.step}: {error}")
@@ -158,7 +160,9 @@ def predict(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str]) 
     if not folders.model.is_file():
         raise StoreError(f"{folders.model}: there is no classifier; train one first.")
     store = recognition.prediction_store(folders, described, file_key(folders.model), asked.stale).of_images(dataset)
-    task = recognition.Predict(SegmentClassifier.load(folders.model), pools, described)
+    classifier = SegmentClassifier.load(folders.model)
+    _check_classes(classifier, dataset)
+    task = recognition.Predict(classifier, pools, described)
     done = _done(described, names)
     code = _run(task, store, SEGMENTS_COST, asked, dataset, done)
     for name in done:
@@ -317,6 +321,20 @@ def _described(folders: Folders, dataset: ImageSet) -> tuple[Store, Store]:
     pools, described = _before(folders.segments, dataset), _before(folders.descriptors, dataset)
     check_made_of(described, "segments", pools)
     return pools, described
+
+
+def _check_longest(proposals: Path, longest: int) -> None:
+    """Refuse images and masks of another size than that of the segments."""
+    before = (read_header(proposals) or {}).get("longest", longest)
+    if before != longest:
+        raise StoreError(f"{proposals}: these segments are of images of --longest {before}: got {longest}.")
+
+
+def _check_classes(classifier: SegmentClassifier, dataset: ImageSet) -> None:
+    """Refuse a data set whose labels mean other classes than those that were learned."""
+    if classifier.classes_ != dataset.classes:
+        learned, found = (", ".join(names) for names in (classifier.classes_, dataset.classes))
+        raise DataError(f"The classifier has the classes {learned}, and the images {found}: name them in classes.txt alike.")
 
 
 def _predicted(folders: Folders, dataset: ImageSet) -> Store | None:

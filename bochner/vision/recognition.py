@@ -29,7 +29,7 @@ from bochner.vision.targets import GOOD, choose_segments, class_overlaps, segmen
 class Classifier(Protocol):
     """What the steps ask of a classifier of segments. Descriptors are tables (n, q) under their names.
 
-    Its class makes one with ``(random_state=seed)``, and by ``load(path)`` from a file. It goes to other processes.
+    Its class makes one by ``load(path)`` from a file. It goes to other processes.
     """
 
     @property

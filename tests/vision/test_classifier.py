@@ -69,6 +69,17 @@ def test_group_lasso_finds_the_descriptor_that_counts():
     assert np.all(weights["told"] > weights["noise"])
 
 
+def test_classes_may_have_weights_of_their_own():
+    (one, first, images), (other, second, _) = histograms(), histograms(seed=5)
+    tables, overlaps = {"one": one["told"], "other": other["told"]}, np.hstack([first[:, :1], second[:, :1]])
+    own = SegmentClassifier(own_weights=True, **OPTIONS).fit(tables, overlaps, images).kernel_weights_by_name()
+    assert own["one"][0] > own["one"][1]
+    assert own["other"][1] > own["other"][0]
+    shared = SegmentClassifier(**OPTIONS).fit(tables, overlaps, images).kernel_weights_by_name()
+    assert {name: weights.shape for name, weights in shared.items()} == {"one": (1,), "other": (1,)}
+    assert min(weights.min() for weights in shared.values()) > 0
+
+
 @pytest.mark.parametrize(
     ("kernel", "scale"), [("exponentiated_chi2", "median"), ("skewed_chi2", "learned"), ("skewed_chi2", "median")]
 )
@@ -103,9 +114,10 @@ def test_it_is_saved_without_its_training_data(tmp_path):
 
 
 def test_a_file_of_something_else(tmp_path):
-    (tmp_path / "model").write_bytes(b"nothing")
-    with pytest.raises(ValueError, match="no classifier of segments"):
-        SegmentClassifier.load(tmp_path / "model")
+    for wrong in (b"nothing", b"", b"cos\nnothing\n.", b"ccollections\nOrderedDict\n(K\x01tR.", b"I9x\n."):
+        (tmp_path / "model").write_bytes(wrong)
+        with pytest.raises(ValueError, match="no classifier of segments"):
+            SegmentClassifier.load(tmp_path / "model")
     (tmp_path / "model").write_bytes(pickle.dumps(SegmentClassifier()))
     with pytest.raises(ValueError, match="saved by another version; train it again"):
         SegmentClassifier.load(tmp_path / "model")

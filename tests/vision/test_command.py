@@ -276,7 +276,7 @@ class Nearest:
         self.random_state = random_state
 
     def fit(self, descriptors, overlaps, images, classes):
-        self.rows, self.overlaps = descriptors["colour_sift_fg"], overlaps
+        self.rows, self.overlaps, self.classes_ = descriptors["colour_sift_fg"], overlaps, tuple(classes)
         return self
 
     def scores(self, descriptors):
@@ -284,13 +284,14 @@ class Nearest:
         return self.overlaps[gaps.argmin(axis=1)]
 
     def save(self, path):
-        np.savez(path, rows=self.rows, overlaps=self.overlaps)
+        np.savez(path, rows=self.rows, overlaps=self.overlaps, classes=self.classes_)
 
     @classmethod
     def load(cls, path):
         found = cls()
         with np.load(path) as stored:
             found.rows, found.overlaps = stored["rows"], stored["overlaps"]
+            found.classes_ = tuple(stored["classes"].tolist())
         return found
 
 
@@ -348,6 +349,25 @@ def test_results_of_what_was_there_before_are_refused(copy, monkeypatch, capsys)
     capsys.readouterr()
     assert run("evaluate", data, out, "--set", "val") == command.WRONG
     assert "these were made of other descriptors" in capsys.readouterr().err
+
+
+def test_images_of_another_size_than_their_segments_are_refused(copy, capsys):
+    data, out = copy
+    for step in ("describe", "train", "predict", "evaluate", "show"):
+        assert run(step, data, out, "--longest", "30") == command.WRONG
+        told = capsys.readouterr().err
+        assert "these segments are of images of --longest 1000: got 30" in told
+        assert told.count("\n") == 1
+
+
+def test_a_classifier_of_other_classes_is_refused(copy, monkeypatch, capsys):
+    data, out = copy
+    monkeypatch.setattr(command, "SegmentClassifier", Nearest)
+    assert run("train", data, out) == 0
+    monkeypatch.setattr(command, "open_dataset", lambda *some, **more: VOCDataset(data, classes=["a", "b", "c"]))
+    capsys.readouterr()
+    assert run("predict", data, out, "--jobs", "1") == command.WRONG
+    assert "and the images a, b, c: name them in classes.txt alike" in capsys.readouterr().err
 
 
 def test_too_many_words_are_one_line(made, tmp_path, capsys):
