@@ -42,7 +42,7 @@ from uci_data import VARIABLE, data_folder
 from bochner import MultipleKernelRegressor
 from bochner.rows import from_blocks
 from bochner.vision import SegmentClassifier, open_dataset
-from bochner.vision.classifier import FEATURES, held_out_images
+from bochner.vision.classifier import FEATURES, ScoreLevels, held_out_images
 from bochner.vision.command import main as voc
 from bochner.vision.measures import PixelCounts, average_precisions, balanced_accuracy, good_accuracy, paste
 from bochner.vision.pool import SegmentPool
@@ -53,8 +53,8 @@ from bochner.vision.targets import GOOD, class_overlaps, object_overlaps, segmen
 NAME = "voc"
 SEEDS = (0, 1, 2)
 RIDGES = tuple(np.geomspace(1e-8, 1e-2, 7).tolist())
-THRESHOLD_ROWS = 10_000
-"""Training segments whose scores make the threshold."""
+LEVEL_ROWS = 20_000
+"""Training segments that make the levels of scores."""
 EXACT_IMAGES = 100, 150
 """Training images of which the exact kernel is computed, and validation images that it predicts."""
 STEPS = (
@@ -205,13 +205,13 @@ def beside_exact(train: Half, val: Half) -> dict[str, float]:
 # -- measures ------------------------------------------------------------------------------------------------------------
 
 
-def measure(half: Half, scores: np.ndarray, threshold: float) -> dict[str, float]:
-    """What is told of scores (n, c)."""
-    given = np.where(scores.max(axis=1) > threshold, scores.argmax(axis=1) + 1, 0)
+def measure(half: Half, scores: np.ndarray) -> dict[str, float]:
+    """What is told of scores (n, c), which are above zero where a class is shown."""
+    given = np.where(scores.max(axis=1) > 0, scores.argmax(axis=1) + 1, 0)
     n_classes = scores.shape[1]
     counts = PixelCounts.none(n_classes)
     for name, some in zip(half.names, np.split(scores, np.cumsum(half.counts)[:-1]), strict=True):
-        labels = paste(half.pool(name), some, threshold=threshold)
+        labels = paste(half.pool(name), some)
         counts = counts + PixelCounts.of(half.dataset.truth(name), labels, n_classes)
     return {
         "mean average precision": float(np.nanmean(average_precisions(half.overlaps >= GOOD, scores))),
@@ -222,7 +222,7 @@ def measure(half: Half, scores: np.ndarray, threshold: float) -> dict[str, float
 
 
 def learn(train: Half, val: Half, ways: Sequence[str], seeds: Sequence[int], kept: Path) -> list[dict[str, Any]]:
-    """Every way with every seed; a threshold gives as many segments a class as show one in the training images.
+    """Every way with every seed; as many training segments are given a class as show it, whatever the way.
 
     Rows are kept in a file as they come, and not computed again where they are there.
     """
@@ -234,11 +234,10 @@ def learn(train: Half, val: Half, ways: Sequence[str], seeds: Sequence[int], kep
             start = time.perf_counter()
             scores_of = WAYS[way](train, seed)
             seconds = time.perf_counter() - start
-            positive = float(np.mean(train.overlaps.max(axis=1) >= GOOD))
-            some = np.random.default_rng(seed).permutation(len(train.overlaps))[:THRESHOLD_ROWS]
+            some = np.random.default_rng(seed).permutation(len(train.overlaps))[:LEVEL_ROWS]
             drawn = scores_of({name: table[some] for name, table in train.descriptors.items()})
-            threshold = float(np.quantile(drawn.max(axis=1), 1 - positive))
-            row = {"way": way, "seed": seed, "seconds": seconds, **measure(val, scores_of(val.descriptors), threshold)}
+            levels = ScoreLevels.of(drawn, train.overlaps[some])
+            row = {"way": way, "seed": seed, "seconds": seconds, **measure(val, levels.scores(scores_of(val.descriptors)))}
             rows.append(row)
             kept.write_text(json.dumps(rows, indent=1))
             print(f"{way}, seed {seed}: mean average precision {row['mean average precision']:.4f}, {seconds:.0f} s")

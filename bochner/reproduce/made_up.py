@@ -19,7 +19,7 @@ DONE = "made-up.txt"
 
 def made_up_tree(root: Path, n_train: int, n_test: int, seed: int) -> Path:
     """A tree under a folder, made unless it is there; returns the folder VOCdevkit."""
-    year = root / "VOCdevkit" / "VOC2012"
+    year = root / "VOCdevkit" / "VOC-made-up"
     mark, wanted = year / DONE, f"{n_train} {n_test} {seed}"
     if mark.is_file() and mark.read_text(encoding="utf-8") == wanted:
         return year.parent

@@ -50,6 +50,8 @@ def page(rows: Sequence[Row], told: Told, figures: str) -> str:
         if rows
         else "No rows yet."
     )
+    if setting.size == "smoke":
+        data += " **This size shows that everything runs; its numbers and verdicts mean nothing.**"
     parts = [LEAD, f"```bash\n{_command(told)}\n```\n", ABOUT, data + "\n"]
     parts.append("## Goals\n\n" + verdict_table("goal", goals(rows)) + "\n")
     parts.append("## The paper's claims, on this data\n\n" + verdict_table("claim", claims(rows)) + "\n")

@@ -43,13 +43,13 @@ def rated_images(dataset: ImageSet, labels: Mapping[str, Array]) -> dict[str, li
     return {one: sorted(rated[one], key=lambda some: -some.overlap) for one in order}
 
 
-def class_panels(dataset: ImageSet, rated: Sequence[Rated], labels: Mapping[str, Array]) -> list[Panel]:
-    """Truth and labels of the best images, then of the worst; none twice."""
+def class_panels(dataset: ImageSet, shown: str, rated: Sequence[Rated], labels: Mapping[str, Array]) -> list[Panel]:
+    """Truth and labels of the best images of the class ``shown``, then of the worst; none twice."""
     best = rated[:EACH]
     worst = rated[max(EACH, len(rated) - EACH) :]
     panels = []
     for some in (*best, *worst):
         image = dataset.image(some.name)
-        panels.append(Panel(tinted(image, dataset.truth(some.name).classes), f"{some.name}: truth"))
+        panels.append(Panel(tinted(image, dataset.truth(some.name).classes), f"{shown}, {some.name}: truth"))
         panels.append(Panel(tinted(image, labels[some.name]), f"labels, IoU {some.overlap:.2f}"))
     return panels

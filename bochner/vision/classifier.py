@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -27,10 +28,33 @@ HELD_OUT = 0.2
 """The part of the images on whose segments penalties and kernels are chosen."""
 FEATURES, SINGLE_FEATURES = 500, 3000
 """Random features of each kernel, and of a single one."""
+FORMAT = 1
+"""Changes with what a saved classifier has."""
 SAMPLED = 1000
 """Segments whose distances make the median."""
 IN_BLOCKS, BLOCK_ROWS = 5e7, 2048
 """Numbers in all descriptors from which their roots are not all in memory at a time, and rows that are."""
+
+
+@dataclass(frozen=True)
+class ScoreLevels:
+    """Where expected overlaps with a class begin to show it, and how far they spread: rare classes have low ones."""
+
+    thresholds: Array
+    """(c,)."""
+    spreads: Array
+    """(c,)."""
+
+    @classmethod
+    def of(cls, expected: Array, overlaps: Array) -> ScoreLevels:
+        """From segments: as many are above the threshold of a class as overlap its objects by GOOD or more. (n, c) each."""
+        shares = np.mean(overlaps >= GOOD, axis=0)
+        thresholds = [np.quantile(own, 1 - share) for own, share in zip(expected.T, shares, strict=True)]
+        return cls(np.array(thresholds), np.maximum(expected.std(axis=0), np.finfo(np.float64).tiny))
+
+    def scores(self, expected: Array) -> Array:
+        """Scores (n, c) above zero where a class is shown."""
+        return (expected - self.thresholds) / self.spreads
 
 
 class SegmentClassifier(BaseEstimator):
@@ -68,10 +92,8 @@ class SegmentClassifier(BaseEstimator):
     ----------
     model_ : MultipleKernelRegressor or KernelRegressor
     descriptors_, classes_ : tuple of str
-    n_bins_ : tuple of int
-        Columns of each descriptor.
-    threshold_ : float
-        A segment shows the class of its best score where that is above this: as many segments as in the rows of fit.
+    levels_ : ScoreLevels
+        What makes scores of expected overlaps.
     """
 
     def __init__(
@@ -111,19 +133,18 @@ class SegmentClassifier(BaseEstimator):
         if self.learner not in LEARNERS:
             raise ValueError(f"learner must be one of {', '.join(map(repr, LEARNERS))}, got {self.learner!r}.")
         overlaps = np.asarray(overlaps, dtype=np.float64)
-        if overlaps.ndim != 2 or not overlaps.shape[1]:
-            raise ValueError(f"overlaps must be (n, c), a column for each class: got {overlaps.shape}.")
+        if overlaps.ndim != 2 or not overlaps.size:
+            told = "overlaps must be (n, c), a row for each segment and a column for each class"
+            raise ValueError(f"{told}: got {overlaps.shape}.")
         n, n_classes = overlaps.shape
-        if not descriptors:
-            raise ValueError("descriptors must be one table or more under their names, got none.")
+        self.n_columns_ = check_descriptors(descriptors, n)
         if images is not None and np.shape(images) != (n,):
-            raise ValueError(f"images must be one number for each row of overlaps, ({n},): got {np.shape(images)}.")
+            raise ValueError(f"images must be the number of the image of each segment, ({n},): got {np.shape(images)}.")
         self.descriptors_ = tuple(descriptors)
-        self.n_bins_ = tuple(np.shape(table)[1] for table in descriptors.values())
         self.classes_ = tuple(f"class {k}" for k in range(1, n_classes + 1)) if classes is None else tuple(classes)
         if len(self.classes_) != n_classes:
             raise ValueError(f"classes must be as many as columns of overlaps, {n_classes}: got {len(self.classes_)}.")
-        columns = consecutive(list(self.n_bins_))
+        columns = consecutive(list(self.n_columns_.values()))
         validation = None if images is None else held_out_images(np.asarray(images), self.random_state)
         model = self._model(self._kernels(descriptors, columns), validation)
         if n * columns[-1].stop > IN_BLOCKS:
@@ -131,24 +152,37 @@ class SegmentClassifier(BaseEstimator):
             self.model_ = model.fit(from_blocks(blocks, n_rows=n))
         else:
             self.model_ = model.fit(self._rows(descriptors), overlaps)
-        positive = float(np.mean(overlaps.max(axis=1) >= GOOD))
-        self.threshold_ = float(np.quantile(self.scores(descriptors).max(axis=1), 1 - positive))
+        self.levels_ = ScoreLevels.of(self.expected_overlaps(descriptors), overlaps)
         return self
 
     def scores(self, descriptors: Mapping[str, Array]) -> Array:
+        """Scores (n, c) of segments, which are comparable between classes: expected overlaps in units of their levels.
+
+        A segment whose score of a class is above zero shows that class; so do as many of the rows of fit as are right.
+        """
+        expected = self.expected_overlaps(descriptors)
+        return self.levels_.scores(expected)
+
+    def expected_overlaps(self, descriptors: Mapping[str, Array]) -> Array:
         """The overlap (n, c) that segments are expected to have with the objects of each class."""
-        check_is_fitted(self)
+        check_is_fitted(self, "model_")
+        missing = [name for name in self.descriptors_ if name not in descriptors]
+        if missing:
+            raise ValueError(f"The descriptor {missing[0]!r} is missing: got {', '.join(map(repr, descriptors)) or 'none'}.")
+        used = {name: descriptors[name] for name in self.descriptors_}
+        for name, n_columns in check_descriptors(used, len(used[self.descriptors_[0]])).items():
+            if n_columns != self.n_columns_[name]:
+                raise ValueError(f"The descriptor {name!r} has {n_columns} columns, and had {self.n_columns_[name]} in fit.")
         found = [np.asarray(self.model_.predict(rows)) for rows, _ in self._blocks(descriptors)]
         return np.concatenate(found).reshape(-1, len(self.classes_)) if found else np.zeros((0, len(self.classes_)))
 
     @property
     def threshold(self) -> float:
         """A segment whose score of a class is above this shows that class."""
-        check_is_fitted(self)
-        return self.threshold_
+        return 0.0
 
     def kernel_weights_by_name(self) -> dict[str, Any]:
-        """The weight of each descriptor, of a learner with a kernel for each: (1,), or (c,) with ``own_weights``."""
+        """The weight of each descriptor: for all classes (1,), or for each (c,) with ``own_weights``."""
         check_is_fitted(self)
         if self.learner == "single-kernel":
             raise AttributeError("learner='single-kernel' has one kernel: its scales are those of model_.scale_.")
@@ -157,7 +191,7 @@ class SegmentClassifier(BaseEstimator):
     def save(self, path: str | Path) -> None:
         """Write the classifier to a file; training data are not in it."""
         check_is_fitted(self)
-        data = pickle.dumps(self)
+        data = pickle.dumps((FORMAT, self))
         replace_file(Path(path), lambda file: write_all(file, data))
 
     @classmethod
@@ -167,13 +201,16 @@ class SegmentClassifier(BaseEstimator):
             found = pickle.loads(Path(path).read_bytes())
         except (pickle.UnpicklingError, EOFError, ImportError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise ValueError(f"{path}: this is no classifier of segments ({type(error).__name__}).") from error
-        if not isinstance(found, cls):
-            raise ValueError(f"{path}: expected a {cls.__name__}, got a {type(found).__name__}.")
-        return found
+        made, model = found if isinstance(found, tuple) and len(found) == 2 else (None, found)
+        if not isinstance(model, cls):
+            raise ValueError(f"{path}: expected a {cls.__name__}, got a {type(model).__name__}.")
+        if made != FORMAT:
+            raise ValueError(f"{path}: this classifier was saved by another version; train it again (bochner voc train).")
+        return model
 
     def _kernels(self, descriptors: Mapping[str, Array], columns: Sequence[slice]) -> list[tuple[str, Any, slice]]:
         """The kernel of each descriptor, and its columns; of a scale by the median distance of some segments."""
-        some = np.random.default_rng(self.random_state).permutation(len(self._tables(descriptors)[0]))[:SAMPLED]
+        some = np.random.default_rng(self.random_state).permutation(len(descriptors[self.descriptors_[0]]))[:SAMPLED]
         kernels: list[Any] = [get_kernel(self.kernel)] * len(columns)
         if self.scale == "median" and kernels[0].has_bandwidth:
             rows = self._rows(descriptors, np.sort(some)).astype(np.float64)
@@ -202,30 +239,33 @@ class SegmentClassifier(BaseEstimator):
             **options,
         )
 
-    def _tables(self, descriptors: Mapping[str, Array]) -> list[Array]:
-        """The tables (n, q) of the descriptors of fit, in their order there; others are left out."""
-        missing = [name for name in self.descriptors_ if name not in descriptors]
-        if missing:
-            raise ValueError(f"The descriptor {missing[0]!r} is missing: got {', '.join(map(repr, descriptors)) or 'none'}.")
-        tables = [np.asarray(descriptors[name]) for name in self.descriptors_]
-        known = getattr(self, "n_bins_", [table.shape[1] for table in tables])  # which earlier files do not have
-        for name, table, n_bins in zip(self.descriptors_, tables, known, strict=True):
-            if table.shape != (len(tables[0]), n_bins):
-                raise ValueError(f"The descriptor {name!r} must be ({len(tables[0])}, {n_bins}): got {table.shape}.")
-        return tables
-
     def _rows(self, descriptors: Mapping[str, Array], some: Any = slice(None)) -> Array:
         """All descriptors side by side: roots of their bins, or the bins themselves for a kernel of histograms."""
-        beside = np.hstack([table[some] for table in self._tables(descriptors)])
+        beside = np.hstack([np.asarray(descriptors[name])[some] for name in self.descriptors_])
         return beside if np.isfinite(get_kernel(self.kernel).lower) else np.sqrt(beside)
 
     def _blocks(
         self, descriptors: Mapping[str, Array], overlaps: Array | None = None
     ) -> Iterator[tuple[Array, Array | None]]:
         """Rows and their overlaps, some at a time."""
-        for start in range(0, len(self._tables(descriptors)[0]), BLOCK_ROWS):
+        for start in range(0, len(descriptors[self.descriptors_[0]]), BLOCK_ROWS):
             some = slice(start, start + BLOCK_ROWS)
             yield self._rows(descriptors, some), None if overlaps is None else overlaps[some]
+
+
+def check_descriptors(descriptors: Mapping[str, Array], n: int) -> dict[str, int]:
+    """The columns of each table; an error that names the one which is not (n, q), or no histogram."""
+    if not isinstance(descriptors, Mapping) or not descriptors:
+        raise ValueError(
+            "descriptors must be one table (n, q) or more under their names, as describe gives them: got "
+            f"{type(descriptors).__name__}."
+        )
+    for name, table in descriptors.items():
+        if np.ndim(table) != 2 or len(table) != n:
+            raise ValueError(f"The descriptor {name!r} must have {n} rows, one for each segment: got {np.shape(table)}.")
+        if (np.size(table) and not np.min(table) >= 0) or not np.isfinite(np.max(table, initial=0)):
+            raise ValueError(f"The descriptor {name!r} must be histograms: finite and not negative.")
+    return {name: np.shape(table)[1] for name, table in descriptors.items()}
 
 
 def held_out_images(images: Array, seed: int) -> list[tuple[Array, Array]]:

@@ -344,7 +344,9 @@ def _class_sheets(dataset: ImageSet, names: Sequence[str], predicted: Store | No
         return {}
     labels = {name: predicted.load(name)["labels"] for name in names if predicted.has(name)}
     rated = rated_images(dataset, labels)
-    return {f"best and worst of {name}": show.sheet(class_panels(dataset, some, labels)) for name, some in rated.items()}
+    return {
+        f"best and worst of {name}": show.sheet(class_panels(dataset, name, some, labels)) for name, some in rated.items()
+    }
 
 
 def _interrupt(*_: Any) -> None:

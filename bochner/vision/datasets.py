@@ -159,7 +159,8 @@ class MaskFolder(ImageSet):
     """Images in one folder, and in another a PNG mask of the same name for each: 0 background, k class k, 255 void.
 
     ``classes`` has the names of classes 1, 2, ...; None reads them from classes.txt beside or in the folder of masks, a name
-    a line, or else calls them after the labels that the masks have. ``objects`` is a folder of masks that number objects.
+    a line, or else calls them after the labels that the masks have. ``objects`` is a folder of masks that number objects,
+    and ``names_file`` a text file with the names of the images to take, one a line, without suffix; None takes all.
     """
 
     def __init__(
@@ -169,6 +170,7 @@ class MaskFolder(ImageSet):
         classes: Sequence[str] | None = None,
         *,
         objects: str | Path | None = None,
+        names_file: str | Path | None = None,
         longest: int | None = LONGEST,
     ) -> None:
         self.images, self.masks = _folder(images), _folder(masks)
@@ -180,6 +182,11 @@ class MaskFolder(ImageSet):
         if len(set(names)) < len(names):
             raise DataError(f"{self.images}: images must have names of their own, got {_some(_repeated(names))} twice.")
         self._paths = dict(zip(names, found, strict=True))
+        if names_file is not None:
+            names = _listed(Path(names_file))
+            unknown = [name for name in names if name not in self._paths]
+            if unknown:
+                raise DataError(f"{names_file}: there is no image of the name {_some(unknown)} in {self.images}.")
         super().__init__(names, _class_names(self.masks) if classes is None else classes, longest)
 
     def image_path(self, name: str) -> Path:
@@ -192,11 +199,21 @@ class MaskFolder(ImageSet):
 
 
 def open_dataset(root: str | Path, image_set: str | Path = "train", *, longest: int | None = LONGEST) -> ImageSet:
-    """The data set in a folder: one with folders ``images`` and ``masks`` (and ``objects``), or a tree of PASCAL VOC."""
+    """The data set in a folder: one with folders ``images`` and ``masks`` (and ``objects``), or a tree of PASCAL VOC.
+
+    Of the first kind, ``image_set`` is the name of a text file in the folder (train for train.txt), or the path of one; all
+    images are "train" where there is no such file.
+    """
     root = Path(root)
     if (root / "images").is_dir() and (root / "masks").is_dir():
         objects = root / "objects"
-        return MaskFolder(root / "images", root / "masks", objects=objects if objects.is_dir() else None, longest=longest)
+        return MaskFolder(
+            root / "images",
+            root / "masks",
+            objects=objects if objects.is_dir() else None,
+            names_file=_names_file(root, image_set),
+            longest=longest,
+        )
     return VOCDataset(root, image_set, longest=longest)
 
 
@@ -239,6 +256,18 @@ def _year_folder(root: Path) -> Path:
 
 def _is_year(folder: Path) -> bool:
     return (folder / "JPEGImages").is_dir() and (folder / "ImageSets").is_dir()
+
+
+def _names_file(root: Path, image_set: str | Path) -> Path | None:
+    """The text file with the names of a set of images in a folder of one's own; None for all images."""
+    for path in (root / f"{image_set}.txt", Path(image_set)):
+        if path.is_file():
+            return path
+    if str(image_set) == "train":
+        return None
+    target = root / f"{Path(image_set).stem}.txt"
+    advice = f"write the names of its images, one a line, into {target}, or give the path of such a file"
+    raise DataError(f"{root}: there is no image set {str(image_set)!r}: {advice}.")
 
 
 def _set_file(root: Path, image_set: str | Path) -> Path:

@@ -1,10 +1,13 @@
 """Classifiers of segments, on made-up histograms."""
 
+import pickle
+
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from bochner.vision import classifier
-from bochner.vision.classifier import SegmentClassifier, held_out_images
+from bochner.vision.classifier import ScoreLevels, SegmentClassifier, held_out_images
 from bochner.vision.measures import mean_average_precision
 
 OPTIONS = {"n_features": 60, "random_state": 0}
@@ -47,6 +50,17 @@ def test_large_tables_go_in_blocks(learner, monkeypatch):
     new, truth, _ = histograms(seed=1)
     assert mean_average_precision(truth >= 0.5, model.scores(new)) > 0.9
     assert model.classes_ == ("a", "b", "c")
+
+
+def test_as_many_segments_show_a_class_as_do():
+    rng = np.random.default_rng(0)
+    overlaps = np.where(rng.random((2000, 2)) < [0.3, 0.02], 0.7, 0.1)
+    expected = overlaps * [1.0, 0.2] + 0.02 * rng.standard_normal((2000, 2))  # of a rare class, little is expected
+    levels = ScoreLevels.of(expected, overlaps)
+    shown = (levels.scores(expected) > 0).sum(axis=0)
+    np.testing.assert_allclose(shown, (overlaps >= 0.5).sum(axis=0), atol=1)
+    other = ScoreLevels.of(3 * expected + 1, overlaps)  # units do not matter
+    np.testing.assert_allclose(other.scores(3 * expected + 1), levels.scores(expected), atol=1e-9)
 
 
 def test_group_lasso_finds_the_descriptor_that_counts():
@@ -104,6 +118,12 @@ def test_a_file_of_something_else(tmp_path):
         (tmp_path / "model").write_bytes(wrong)
         with pytest.raises(ValueError, match="no classifier of segments"):
             SegmentClassifier.load(tmp_path / "model")
+    (tmp_path / "model").write_bytes(pickle.dumps(SegmentClassifier()))
+    with pytest.raises(ValueError, match="saved by another version; train it again"):
+        SegmentClassifier.load(tmp_path / "model")
+    (tmp_path / "model").write_bytes(pickle.dumps((1, "text")))
+    with pytest.raises(ValueError, match="expected a SegmentClassifier, got a str"):
+        SegmentClassifier.load(tmp_path / "model")
 
 
 def test_bad_input():
@@ -112,20 +132,33 @@ def test_bad_input():
         SegmentClassifier("nearest").fit(descriptors, overlaps, images)
     with pytest.raises(ValueError, match="classes must be as many as columns of overlaps, 3: got 1"):
         SegmentClassifier(**OPTIONS).fit(descriptors, overlaps, images, ["cat"])
-    with pytest.raises(ValueError, match="one table or more"):
+    with pytest.raises(ValueError, match=r"must be one table .* got dict"):
         SegmentClassifier(**OPTIONS).fit({}, overlaps, images)
-    with pytest.raises(ValueError, match=r"overlaps must be \(n, c\)"):
-        SegmentClassifier(**OPTIONS).fit(descriptors, overlaps[:, 0], images)
-    with pytest.raises(ValueError, match=r"images must be one number for each row of overlaps, \(240,\): got \(9,\)"):
-        SegmentClassifier(**OPTIONS).fit(descriptors, overlaps, images[:9])
     model = SegmentClassifier(**OPTIONS).fit(descriptors, overlaps, images)
+    with pytest.raises(ValueError, match=r"overlaps must be \(n, c\).*got \(240,\)"):
+        SegmentClassifier(**OPTIONS).fit(descriptors, overlaps[:, 0], images)
+    with pytest.raises(ValueError, match="images must be the number of the image of each segment"):
+        SegmentClassifier(**OPTIONS).fit(descriptors, overlaps, images[:-1])
+    with pytest.raises(ValueError, match=r"must be one table .* got ndarray"):
+        SegmentClassifier(**OPTIONS).fit(descriptors["told"], overlaps, images)
+    with pytest.raises(ValueError, match="'noise' must have 240 rows"):
+        SegmentClassifier(**OPTIONS).fit({**descriptors, "noise": descriptors["noise"][1:]}, overlaps, images)
+    for wrong in (np.nan, -1.0, np.inf):
+        spoiled = descriptors["noise"].copy()
+        spoiled[3, 2] = wrong
+        with pytest.raises(ValueError, match="'noise' must be histograms: finite and not negative"):
+            SegmentClassifier(**OPTIONS).fit({**descriptors, "noise": spoiled}, overlaps, images)
+    with pytest.raises(NotFittedError):
+        SegmentClassifier().scores(descriptors)
+    with pytest.raises(ValueError, match="'noise' has 8 columns, and had 9 in fit"):
+        model.scores({**descriptors, "noise": descriptors["noise"][:, 1:]})
     with pytest.raises(ValueError, match="'noise' is missing"):
         model.scores({"told": descriptors["told"]})
     with pytest.raises(ValueError, match="'told' is missing: got none"):
         model.scores({})
-    with pytest.raises(ValueError, match=r"'told' must be \(240, 12\): got \(240, 9\)"):
+    with pytest.raises(ValueError, match="'told' has 9 columns, and had 12 in fit"):
         model.scores({"told": descriptors["noise"], "noise": descriptors["told"]})
-    with pytest.raises(ValueError, match=r"'noise' must be \(240, 9\): got \(7, 9\)"):
+    with pytest.raises(ValueError, match=r"'noise' must have 240 rows, one for each segment: got \(7, 9\)"):
         model.scores({"told": descriptors["told"], "noise": descriptors["noise"][:7]})
 
 

@@ -194,3 +194,21 @@ def test_masks_without_any_object_need_names_of_classes(folders):
     with pytest.raises(DataError, match="give classes"):
         open_dataset(folders)
     assert MaskFolder(folders / "images", folders / "masks", ["a"]).truth("one").objects_of() == []
+
+
+def test_image_sets_of_a_folder_of_ones_own(tmp_path):
+    for folder in ("images", "masks"):
+        (tmp_path / folder).mkdir()
+    for name in ("a", "b", "c"):
+        Image.fromarray(np.zeros((5, 6, 3), dtype=np.uint8)).save(tmp_path / "images" / f"{name}.png")
+        Image.fromarray(np.ones((5, 6), dtype=np.uint8)).save(tmp_path / "masks" / f"{name}.png")
+    assert list(open_dataset(tmp_path).names) == ["a", "b", "c"]
+    with pytest.raises(DataError, match=r"no image set 'val': write the names of its images, one a line, into .*val\.txt"):
+        open_dataset(tmp_path, "val")
+    (tmp_path / "train.txt").write_text("c\na\n")
+    (tmp_path / "val.txt").write_text("b\n")
+    assert list(open_dataset(tmp_path).names) == ["c", "a"]
+    assert list(open_dataset(tmp_path, "val").names) == ["b"]
+    (tmp_path / "other.txt").write_text("b\nz\n")
+    with pytest.raises(DataError, match="there is no image of the name z"):
+        open_dataset(tmp_path, tmp_path / "other.txt")

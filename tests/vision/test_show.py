@@ -19,6 +19,7 @@ from bochner.vision.show import (
     labelled,
     outlined,
     panels_of,
+    png,
     pool_summary,
     sheet,
     tinted,
@@ -107,6 +108,23 @@ def test_pictures_and_page_are_written(tmp_path, two):
     text = page.read_text()
     assert text.count("<img") == 2
     assert "Two images &lt;here&gt;." in text
+
+
+def test_an_overlay_tints_outlines_and_names(two):
+    labels = np.where(two.truth.void, 0, two.truth.classes).astype(np.uint8)
+    found = labelled(two.image, labels, CLASSES)
+    assert found.shape == two.image.shape
+    unnamed = labelled(two.image, labels, ())  # without names, all but regions is as it was
+    np.testing.assert_array_equal(unnamed[labels == 0], two.image[labels == 0])
+    edge = (labels > 0) & (np.roll(labels, 1, axis=0) == 0)
+    assert (unnamed[edge] == 255).all()
+    inside = np.zeros_like(labels, dtype=bool)
+    inside[1:-1, 1:-1] = labels[1:-1, 1:-1] > 0
+    for shift, axis in ((1, 0), (-1, 0), (1, 1), (-1, 1)):
+        inside &= np.roll(labels, shift, axis=axis) == labels
+    np.testing.assert_array_equal(unnamed[inside], tinted(two.image, labels)[inside])
+    assert not np.array_equal(found, unnamed)  # which the names make
+    assert Image.open(io.BytesIO(png(found))).size == (two.image.shape[1], two.image.shape[0])
 
 
 def test_regions_have_a_line_around_them_and_their_name_on_them():
