@@ -49,8 +49,10 @@ class ScoreLevels:
     def of(cls, expected: Array, overlaps: Array) -> ScoreLevels:
         """From segments: as many are above the threshold of a class as overlap its objects by GOOD or more. (n, c) each."""
         shares = np.mean(overlaps >= GOOD, axis=0)
-        thresholds = [np.quantile(own, 1 - share) for own, share in zip(expected.T, shares, strict=True)]
-        return cls(np.array(thresholds), np.maximum(expected.std(axis=0), np.finfo(np.float64).tiny))
+        thresholds = np.array([np.quantile(own, 1 - share) for own, share in zip(expected.T, shares, strict=True)])
+        spreads = expected.std(axis=0)
+        never = (shares == 0) | (spreads == 0)  # a class that no segment shows, or of which nothing was learned
+        return cls(np.where(never, expected.max(axis=0) + 1, thresholds), np.where(never, 1.0, spreads))
 
     def scores(self, expected: Array) -> Array:
         """Scores (n, c) above zero where a class is shown."""
