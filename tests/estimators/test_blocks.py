@@ -566,7 +566,7 @@ def test_a_file_that_changes_between_passes(learner, files):
     [
         ({"criterion": "loo"}, r"criterion='loo' needs all features in memory, and these rows come in blocks.*'holdout'"),
         ({"validation": [([0], [1])]}, r"cannot be used: the training rows of a split are not all"),
-        ({"validation": StratifiedKFold(3)}, r"validation=StratifiedKFold.* cannot be used"),
+        ({"validation": StratifiedKFold(3)}, r"validation=StratifiedKFo.* cannot be used"),
         ({"validation": (np.ones((3, 3)), np.ones(3))}, r"validation must be a number of folds .* got tuple"),
         ({"validation": 1}, r"validation must be a number of folds .* got int 1"),
         ({"validation": 0.5, "criterion": "kfold"}, r"validation must be a whole number of folds, at least 2, for 'kfold'"),
