@@ -84,6 +84,11 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
         loss: str = "squared",
         n_features: int | None = None,
         scale: Any = "auto",
+        metric: str = "auto",
+        rank: int | None = None,
+        finish: str = "auto",
+        n_centres: int | None = None,
+        effort: str = "default",
         alpha: float | str | None = None,
         criterion: str = "auto",
         validation: Any = None,
@@ -107,6 +112,11 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
         self.loss = loss
         self.n_features = n_features
         self.scale = scale
+        self.metric = metric
+        self.rank = rank
+        self.finish = finish
+        self.n_centres = n_centres
+        self.effort = effort
         self.alpha = alpha
         self.criterion = criterion
         self.validation = validation
@@ -222,6 +232,10 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
                 f"checkpoint keeps evaluations of the squared error, and with loss={self.loss!r} and schedule='full' there "
                 "are none: use schedule='small-to-large', or checkpoint=None."
             )
+
+    @property
+    def loss_name(self) -> str:
+        return self.loss
 
     @property
     def _makes_many_passes(self) -> bool:

@@ -37,7 +37,7 @@ from bochner.estimators.validation import (
     relative_weights,
 )
 from bochner.folds import FoldedRows, Folds, Rows
-from bochner.kernels import Kernel, get_kernel
+from bochner.kernels import Kernel, MetricKernel, get_kernel
 from bochner.kernels.ties import SharedScales
 from bochner.penalties import SCALE_PENALTIES
 from bochner.progress import DescentLine
@@ -266,8 +266,14 @@ class KernelLearner(BaseEstimator):
 
     def _keep_kernel(self, kernel: Kernel) -> None:
         """A kernel of standardised rows as fitted attributes, in the units of the data."""
-        self.kernel_ = kernel.replace(scale=np.asarray(kernel.scale) / self.standardiser_.spread)
-        self.scale_ = np.asarray(self.kernel_.scale)
+        n_columns = len(self.standardiser_.spread)
+        if isinstance(kernel, MetricKernel):
+            self.metric_ = kernel.outer
+            self.kernel_ = kernel.replace(scale=1 / self.standardiser_.spread)
+        else:
+            self.metric_ = np.diag(kernel.scales(n_columns) ** 2)
+            self.kernel_ = kernel.replace(scale=np.asarray(kernel.scale) / self.standardiser_.spread)
+        self.scale_ = np.asarray(self.kernel_.scales(n_columns))
 
     def _keep_relevance(self, rows: Rows, rng: np.random.Generator) -> None:
         """How much predictions change with each column, in units of the most: (m,); of very many columns, their scales."""
@@ -304,12 +310,32 @@ class KernelLearner(BaseEstimator):
                 stacklevel=5,
             )
 
+    def leading_directions(self, k: int = 3) -> list[dict[str, Any]]:
+        """The k directions of standardised columns in which the kernel changes most, strongest first.
+
+        Each has its ``strength`` (the scale of the kernel along it), its ``share`` of the squares of all of them, and
+        ``weights``: a unit vector by the names of the columns, the largest first.
+        """
+        check_is_fitted(self)
+        squares, vectors = np.linalg.eigh(self.metric_)
+        squares = np.maximum(squares, 0.0)
+        names, total = self._column_names(), max(float(squares.sum()), np.finfo(np.float64).tiny)
+        found = []
+        for j in range(len(squares) - 1, max(-1, len(squares) - 1 - k), -1):
+            vector = vectors[:, j] * np.sign(vectors[np.abs(vectors[:, j]).argmax(), j])
+            weights = {names[i]: float(vector[i]) for i in np.argsort(-np.abs(vector), kind="stable")}
+            found.append({"strength": float(squares[j] ** 0.5), "share": float(squares[j] / total), "weights": weights})
+        return found
+
+    def _column_names(self) -> list[str]:
+        return [str(name) for name in getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)])]
+
     def relevance_by_name(self) -> dict[str, float]:
         """The relevance of each column by its name, most relevant first."""
         check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)])
+        names = self._column_names()
         order = np.argsort(-self.relevance_, kind="stable")
-        return {str(names[i]): float(self.relevance_[i]) for i in order}
+        return {names[i]: float(self.relevance_[i]) for i in order}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

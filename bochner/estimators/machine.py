@@ -39,12 +39,14 @@ from bochner.estimators.blocks import (
 )
 from bochner.estimators.folds import FOLDS
 from bochner.estimators.learner import KernelLearner
+from bochner.estimators.metrics import check_metric_choices, metric_plan
 from bochner.estimators.resuming import check_checkpoint, generator, resuming
 from bochner.estimators.validation import check_flags, check_option, check_rows, check_weights, on_host
-from bochner.features import FeatureChoices, FeatureMap
+from bochner.features import CentreMap, FeatureChoices, FeatureMap
 from bochner.folds import FoldedRows, Rows
 from bochner.kernels import Kernel
 from bochner.leave_one_out import LeaveOneOutError
+from bochner.metric_kernel import START_FEATURES, START_ROWS, Choice, Teacher, learn_metric_kernel
 from bochner.memory import as_bytes, machine_bytes, readable
 from bochner.progress import PassLine, note
 from bochner.rows import Block, RowSource
@@ -75,6 +77,11 @@ class KernelMachine(KernelLearner):
     """
 
     n_features: int | None
+    metric: str
+    rank: int | None
+    finish: str
+    n_centres: int | None
+    effort: str
     schedule: str
     sampling: str
     keep_moments: bool
@@ -183,17 +190,23 @@ class KernelMachine(KernelLearner):
         self._check_memory(plan.levels[-1].n_features, folds.n, folds.n_parts)
         if self.verbose and kept.resumed:
             note(f"{type(self).__name__} {kept.resumed}")
-        with self._watching(plan) as callback:
-            learned = learn_kernel(
-                folds,
-                replace(plan, callback=callback),
-                rng,
-                criterion=kept.logged(self._criterion()) if self._has_log else self._criterion(),
-                squared=kept.logged(HeldOutError),
-                choices=FeatureChoices(n_features=self.n_features, sampling=self.sampling),
-                other_ties=self._other_ties(folds, plan),
-            )
+        criterion = kept.logged(self._criterion()) if self._has_log else self._criterion()
+        choices = FeatureChoices(n_features=self.n_features, sampling=self.sampling)
+        chosen = self._choose(folds, rng, criterion, choices)
+        self.selection_, learned = chosen.ladder, chosen.learned
+        if learned is None:
+            with self._watching(plan) as callback:
+                learned = learn_kernel(
+                    folds,
+                    replace(plan, callback=callback),
+                    rng,
+                    criterion=criterion,
+                    squared=kept.logged(HeldOutError),
+                    choices=choices,
+                    other_ties=self._other_ties(folds, plan),
+                )
         learned = replace(learned, evaluation=kept.evaluation(learned.evaluation))
+        self.finish_ = "centres" if isinstance(learned.feature_map, CentreMap) else "fourier"
         self.feature_map_ = learned.feature_map
         self._keep_kernel(learned.feature_map.kernel)
         self._keep_descent(learned.descent)
@@ -203,6 +216,30 @@ class KernelMachine(KernelLearner):
         if not learned.descent.interrupted:  # by Ctrl-C, after which a fit goes on
             kept.finish()
         return learned
+
+    def _choose(self, folds: FoldedRows, rng: np.random.Generator, criterion: Any, choices: FeatureChoices) -> Choice:
+        """Metric and finish, and the kernel learned with them; none where scales alone are learned, on random features."""
+        metric = metric_plan(self, folds)
+        if metric is None:
+            return Choice([], None)
+        in_memory = folds.in_memory
+        levels = default_levels(min(in_memory.n, START_ROWS), START_FEATURES, folds.n_columns)
+        plan = replace(self._plan(in_memory.n, folds.n_columns, None), levels=levels)
+        with self._watching(plan) as callback:
+            teacher = Teacher(
+                plan=replace(plan, callback=callback),
+                metric=metric,
+                rng=rng,
+                criterion=criterion,
+                choices=choices,
+                place=lambda some: some if self._learned_on is None else on_device(some, self._learned_on),
+            )
+            return learn_metric_kernel(folds, teacher)
+
+    @property
+    def loss_name(self) -> str:
+        """The loss that is fitted."""
+        return "squared"
 
     @property
     def _has_log(self) -> bool:
@@ -312,6 +349,7 @@ class KernelMachine(KernelLearner):
         as_bytes(self.max_memory)  # which refuses what is no size
         check_checkpoint(self.checkpoint)
         check_option("schedule", self.schedule, SCHEDULES)
+        check_metric_choices(self)
         n = self.n_features
         whole = isinstance(n, numbers.Integral) and not isinstance(n, bool) and n > 0
         if n is not None and not (whole and (n % 2 == 0 or self._families()[0].geometry == "additive")):

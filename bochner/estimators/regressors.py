@@ -128,6 +128,20 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         Which columns share a scale: none, all, or those with the same entry, a whole number or a name. "auto": none;
         below 30 rows for each column none or all, whichever predicts rows better that its learning has not seen (see
         ``n_scales_``).
+    metric : {"auto", "diagonal", "low-rank", "full"}, default="auto"
+        What distances between rows depend on: a scale for each column ("diagonal", the paper), any directions ("full"), or
+        few of them ("low-rank", see ``rank``). The last two see interactions of columns; they are learned from the gradients
+        of fits on data centres. "auto": diagonal or full, whichever predicts rows better that its learning has not seen.
+    rank : int or None, default=None
+        Directions of a low-rank metric. None: as many as 99.9 % of the squared gradients lie in.
+    finish : {"auto", "fourier", "centres"}, default="auto"
+        What the final regression is fitted on: random Fourier features, or kernels at data centres (Nyström), which are
+        exact where all rows are centres. "auto" tries both on unseen rows; with ``n_features`` given it is "fourier".
+    n_centres : int or None, default=None
+        Number of centres. None: all rows up to 6000 (20,000 with effort="best"), fewer where rows are very many.
+    effort : {"fast", "default", "best"}, default="default"
+        "fast" learns scales alone, on random features: metric="diagonal", finish="fourier". "best" searches metrics on more
+        rows and has more centres. What each costs and gains is in docs/learning.md.
     alpha : float, "per-target" or None, default=None
         Ridge penalty. None: the one of least held-out error for every kernel tried; "per-target": the same for each target
         by itself, not with criterion="loo"; a number stays as it is.
@@ -185,6 +199,13 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         The learned kernel, in the units of the data.
     scale_ : array of shape (n_columns,)
         Its scales.
+    metric_ : array of shape (n_columns, n_columns)
+        The learned metric M of standardised columns: distances are (x - z) M (x - z)'; see also :meth:`leading_directions`.
+    finish_ : str
+        "fourier" or "centres".
+    selection_ : list of dict
+        What was compared on the way to kernel, metric and finish, in order: stage, kernel, start, metric, finish, size, error
+        (mean squared, of the standardised target), alpha, seconds, and whether it was chosen. Empty where nothing was.
     relevance_ : array of shape (n_columns,)
         How much predictions change, in root mean square, where a column has the values of other rows, in units of the
         largest: zero for columns that do not count; see also :meth:`relevance_by_name`. Of more than 2000 columns, their
@@ -235,6 +256,11 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         *,
         n_features: int | None = None,
         scale: Any = "auto",
+        metric: str = "auto",
+        rank: int | None = None,
+        finish: str = "auto",
+        n_centres: int | None = None,
+        effort: str = "default",
         alpha: float | str | None = None,
         criterion: str = "auto",
         validation: Any = None,
@@ -256,6 +282,11 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         self.kernel = kernel
         self.n_features = n_features
         self.scale = scale
+        self.metric = metric
+        self.rank = rank
+        self.finish = finish
+        self.n_centres = n_centres
+        self.effort = effort
         self.alpha = alpha
         self.criterion = criterion
         self.validation = validation

@@ -1,0 +1,97 @@
+"""Which metrics and finishes an estimator tries: from its parameters to a plan, or to the reason why there is none."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+from scipy import sparse
+
+from bochner.estimators.validation import check_option
+from bochner.folds import FoldedRows
+from bochner.kernels import Kernel, get_kernel
+from bochner.metric_kernel import EFFORTS, METRIC_FAMILIES, MetricPlan
+
+METRICS = ("auto", "diagonal", "low-rank", "full")
+FINISHES = ("auto", "fourier", "centres")
+FEWEST_ROWS = 100
+"""Rows below which metric="auto" and finish="auto" learn scales alone, on random features."""
+MOST_COLUMNS = 1000
+"""Columns above which they do so too: a metric has the square of them."""
+
+
+def check_metric_choices(estimator: Any) -> None:
+    """Errors of metric, rank, finish, n_centres and effort that need no data."""
+    check_option("metric", estimator.metric, METRICS)
+    check_option("finish", estimator.finish, FINISHES)
+    check_option("effort", estimator.effort, ("fast", *EFFORTS))
+    for name in ("rank", "n_centres"):
+        value = getattr(estimator, name)
+        whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+        if value is not None and not (whole and value > 0):
+            raise ValueError(f"{name} must be a positive whole number or None, got {value!r}.")
+    if estimator.rank is not None and estimator.metric != "low-rank":
+        raise ValueError(f"rank={estimator.rank} belongs to metric='low-rank', and metric is {estimator.metric!r}.")
+    if estimator.n_centres is not None and estimator.finish == "fourier":
+        raise ValueError(f"n_centres={estimator.n_centres} belongs to finish='centres', and finish is 'fourier'.")
+    if estimator.n_features is not None and estimator.finish == "centres":
+        raise ValueError(f"n_features={estimator.n_features} belongs to finish='fourier', and finish is 'centres'.")
+    reason = obstacle(estimator)
+    if reason is not None and asks_for_more(estimator):
+        asked = f"metric={estimator.metric!r}" if estimator.metric in METRICS[2:] else "finish='centres'"
+        raise ValueError(f"{asked} is not for {reason}: use metric='diagonal' and finish='fourier', or leave that out.")
+
+
+def asks_for_more(estimator: Any) -> bool:
+    """Whether a metric of directions, or centres, are asked for in so many words."""
+    return estimator.metric in ("low-rank", "full") or estimator.finish == "centres"
+
+
+def obstacle(estimator: Any) -> str | None:
+    """The choice, in words, with which scales alone are learned, on random features; None: there is none."""
+    if estimator.loss_name != "squared":
+        return f"loss={estimator.loss_name!r}"
+    if estimator.criterion == "loo":
+        return "criterion='loo'"
+    if estimator.alpha is not None:
+        return f"alpha={estimator.alpha!r}"
+    if estimator.scale_penalty != "none":
+        return f"scale_penalty={estimator.scale_penalty!r}"
+    if not (isinstance(estimator.scale, str) and estimator.scale in ("auto", "per-column")):
+        return "columns that share a scale"
+    if estimator.schedule != "small-to-large":
+        return f"schedule={estimator.schedule!r}"
+    if not radial_families(estimator):
+        return "kernels that are not radial"
+    return None
+
+
+def radial_families(estimator: Any) -> tuple[Kernel, ...]:
+    """The families that a metric can be learned for."""
+    if estimator._automatic:
+        return tuple(get_kernel(name) for name in METRIC_FAMILIES)
+    families = estimator._families()
+    return tuple(each.replace(scale=1.0) for each in families if each.geometry == "radial")
+
+
+def metric_plan(estimator: Any, folds: FoldedRows) -> MetricPlan | None:
+    """What is tried beyond scales on random features; None: nothing."""
+    more = asks_for_more(estimator)
+    plain = estimator.effort == "fast" or (estimator.n_features is not None and estimator.finish != "centres")
+    few = folds.n_to_fit < FEWEST_ROWS or folds.n_columns > MOST_COLUMNS or folds.n_columns < 2
+    few = few or sparse.issparse(folds.in_memory.parts[0].X)
+    if obstacle(estimator) is not None or (not more and (plain or few or estimator.warm_start)):
+        return None
+    if estimator.metric == "diagonal" and estimator.finish == "fourier":
+        return None
+    kinds = {"auto": ("diagonal", "full")}.get(estimator.metric, (estimator.metric,))
+    finishes = ("centres", "fourier") if estimator.finish == "auto" else (estimator.finish,)
+    return MetricPlan(
+        families=radial_families(estimator),
+        kinds=kinds,
+        must=estimator.metric in ("low-rank", "full"),
+        finishes=finishes,
+        effort=EFFORTS["default" if estimator.effort == "fast" else estimator.effort],
+        n_centres=estimator.n_centres,
+        rank=estimator.rank,
+    )

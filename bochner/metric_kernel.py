@@ -1,0 +1,293 @@
+"""Which kernel, metric and finish: chosen together by the error on rows that the learning of none of them has seen.
+
+Rows are set aside first. On the others kernels descend on random features (the paper's single-kernel learning), scales are
+learned by evidence on few rows, and metrics grow from both and from equal scales (:mod:`bochner.metric_search`). What comes
+out of it, on centres or on random features, is fitted once more at one size and compared on the rows set aside; with few
+rows, every part of them is set aside in turn, errors add up, and the winner is learned again on all rows. The winner is then
+fitted on all rows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import numpy as np
+
+from bochner.arrays import dense
+from bochner.criteria import Criterion
+from bochner.descent import Descent, Level, Plan, descend
+from bochner.evidence import learn_by_evidence
+from bochner.features import FeatureChoices, FeatureMap
+from bochner.folds import FoldedRows, Folds, Rows
+from bochner.kernels import Kernel, get_kernel
+from bochner.kernels.bandwidth import median_scale
+from bochner.metric_search import Candidate, CentreSpace, Stage, Starts, search
+from bochner.single_kernel import FeatureSpace, LearnedKernel
+from bochner.solvers.penalty_search import HIGHEST_PENALTY, LOWEST_PENALTY
+
+METRIC_FAMILIES = ("gaussian", "matern32", "matern12")
+"""Families tried by kernel="auto", on centres; all of them radial."""
+FEW_ROWS = 2000
+"""Below it one part that is set aside says little: every part is, in turn."""
+MOST_UNSEEN = 4000
+"""Most rows that are set aside to choose by."""
+EVIDENCE_ROWS = 800
+"""Rows on which scales are learned by evidence."""
+EVIDENCE_FAMILIES = ("matern32",)
+INNER_PARTS = 5
+"""Parts of the rows to learn from, where the rows set aside leave only one."""
+MOST_VALIDATED = 2
+"""Most parts that the final regression is validated on."""
+CHEAP = 1e11
+"""Rows x centres squared below which the width is searched once more at full size."""
+LAST_FACTORS = (1.0, 0.7, 1.4)
+STILL_HELPS = 0.005
+"""The metric takes a step at full size where the step before lowered the error by this part."""
+START_FEATURES, START_ROWS = 512, 12_000
+"""Random features and rows on which scales are learned before the metric is."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is tried: stages of the search, most centres of the finish, and how many steps the metric takes there."""
+
+    stages: tuple[Stage, ...]
+    most_centres: int
+    finish_steps: int
+    work: float
+    """Most rows x centres squared of the finish, as long as there are 2000 centres."""
+
+    def n_centres(self, n_rows: int) -> int:
+        """Centres of the finish for so many rows."""
+        affordable = max(2000, int((self.work / max(n_rows, 1)) ** 0.5))
+        return int(min(n_rows, self.most_centres, affordable))
+
+
+EFFORTS = {
+    "default": Effort(
+        stages=(Stage(2500, 600, 1, keep=5), Stage(6000, 1200, 2, keep=3), Stage(14_000, 2400, 2, keep=2)),
+        most_centres=6000,
+        finish_steps=1,
+        work=1e12,
+    ),
+    "best": Effort(
+        stages=(
+            Stage(4000, 1000, 2, keep=6),
+            Stage(10_000, 2000, 2, keep=4),
+            Stage(30_000, 5000, 2, keep=2),
+        ),
+        most_centres=20_000,
+        finish_steps=1,
+        work=2e13,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class MetricPlan:
+    """What is tried: families, kinds of metric, finishes, effort; ``n_centres`` and ``rank`` where somebody gave them."""
+
+    families: tuple[Kernel, ...]
+    kinds: tuple[str, ...]
+    finishes: tuple[str, ...]
+    effort: Effort
+    must: bool = False
+    """Whether only the kinds named will do, and no kernel as it started."""
+    n_centres: int | None = None
+    rank: int | None = None
+
+    def centres_for(self, n_rows: int) -> int:
+        """Centres of the finish for so many rows."""
+        return self.effort.n_centres(n_rows) if self.n_centres is None else min(self.n_centres, n_rows)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was compared, and the kernel learned in the end; None: scales alone are to be learned, on random features."""
+
+    ladder: list[dict[str, Any]]
+    learned: LearnedKernel | None
+
+
+class Ladder:
+    """Records of everything that was compared, in order: what ``selection_`` shows."""
+
+    def __init__(self, callback: Callable[[dict[str, Any]], None] | None = None) -> None:
+        self.records: list[dict[str, Any]] = []
+        self.callback = callback
+        self._started = time.perf_counter()
+
+    def add(self, candidate: Candidate, stage: str, finish: str, **size: Any) -> None:
+        """One more candidate with its error at some size."""
+        family, start, kind = candidate.recipe
+        self.records.append(
+            {
+                "stage": stage,
+                "kernel": family,
+                "start": start,
+                "metric": kind,
+                "finish": finish,
+                **size,
+                "error": float(candidate.value),
+                "alpha": np.exp(candidate.log_alpha).tolist(),
+                "seconds": time.perf_counter() - self._started,
+                "chosen": False,
+            }
+        )
+        if self.callback is not None:
+            self.callback(self.records[-1])
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """How kernels are learned on some folds: what :func:`learn_metric_kernel` hands around."""
+
+    plan: Plan
+    metric: MetricPlan
+    rng: np.random.Generator
+    criterion: Callable[[Any], Criterion]
+    choices: FeatureChoices
+    place: Callable[[Folds], FoldedRows]
+    ladder: Ladder = field(default_factory=Ladder)
+
+    def descend(self, folds: FoldedRows) -> Descent:
+        """Scales by the gradient of the held-out error on random features."""
+        return descend(FeatureSpace(folds, self.criterion, self.choices, self.rng), self.plan)
+
+    def starts(self, folds: FoldedRows, descent: Descent) -> Starts:
+        """Equal scales, those of a descent, and those of the largest evidence."""
+        n_columns = folds.n_columns
+        scales = {
+            "isotropic": np.ones(n_columns),
+            "scales": descent.best.kernel.scales(n_columns),
+        }
+        rows = Rows.stack(list(folds.in_memory.head(EVIDENCE_ROWS).parts))
+        X = dense(rows.X).astype(np.float64)
+        for name in EVIDENCE_FAMILIES:
+            family = get_kernel(name)
+            start = family.replace(scale=np.full(n_columns, median_scale(family, X[:128])))
+            targets = rows.targets - rows.targets.mean(axis=0)
+            scales["evidence"] = learn_by_evidence(start, X, targets).scales(n_columns)
+        return Starts(self.metric.families, scales)
+
+    def candidates(self, folds: FoldedRows, starts: Starts) -> list[Candidate]:
+        """What the stages of the search leave."""
+
+        def record(space: CentreSpace, candidate: Candidate, number: int) -> None:
+            self.ladder.add(candidate, f"search {number}", "centres", **space.size)
+
+        return search(
+            folds,
+            starts,
+            self.metric.effort.stages,
+            self.metric.kinds,
+            criterion=self.criterion,
+            rng=self.rng,
+            rank=self.metric.rank,
+            must=self.metric.must,
+            record=record,
+        )
+
+
+def unseen_parts(folds: Folds) -> Iterator[tuple[Folds, Rows]]:
+    """Rows to learn from, in parts of their own, and rows set aside: once, or every validated part in turn of few rows."""
+    in_turn = folds.validated if folds.n < FEW_ROWS and len(folds.validated) > 1 else folds.validated[:1]
+    for k in in_turn:
+        others = tuple(part for j, part in enumerate(folds.parts) if j != k)
+        if len(others) == 1:
+            others = tuple(others[0].take(slice(j, None, INNER_PARTS)) for j in range(INNER_PARTS))
+        yield Folds(others, validated=tuple(range(len(others)))), folds.parts[k].take(slice(0, MOST_UNSEEN))
+
+
+def learn_metric_kernel(folds: FoldedRows, teacher: Teacher) -> Choice:
+    """Learn kernel, metric and finish on ``folds`` of rows, and fit the chosen ones on all rows to fit."""
+    errors: dict[tuple[Any, ...], list[float]] = {}
+    winners: dict[tuple[Any, ...], Candidate] = {}
+    splits = list(unseen_parts(folds.in_memory))
+    for learned_on, unseen in splits:
+        learning = teacher.place(learned_on)
+        descent = teacher.descend(learning)
+        starts = teacher.starts(learning, descent)
+        finalists = teacher.candidates(learning, starts)
+        for key, candidate in judged(finalists, descent, learned_on, unseen, teacher):
+            errors.setdefault(key, []).append(candidate.value)
+            winners[key] = candidate
+    most = max(len(values) for values in errors.values())
+    chosen = min((key for key in errors if len(errors[key]) == most), key=lambda key: np.mean(errors[key]))
+    candidate, finish = winners[chosen], chosen[-1]
+    if len(splits) > 1:
+        descent = teacher.descend(folds)
+        if finish == "fourier":
+            candidate = replace(candidate, kernel=descent.best.kernel)
+        else:
+            starts = teacher.starts(folds, descent).only(candidate.recipe)
+            again = replace(teacher, metric=replace(teacher.metric, kinds=() if chosen[2] == "given" else (chosen[2],)))
+            found = again.candidates(folds, starts)
+            candidate = next((each for each in found if each.recipe == candidate.recipe), found[0])
+    for row in teacher.ladder.records:
+        key = (row["kernel"], row["start"], row["metric"], row["finish"])
+        row["chosen"] = key == chosen and row["stage"] == "unseen rows"
+    plain = finish == "fourier" and candidate.kind == "given"
+    return Choice(teacher.ladder.records, None if plain else finished(folds, candidate, finish, descent, teacher))
+
+
+def judged(
+    finalists: list[Candidate], descent: Descent, learned_on: Folds, unseen: Rows, teacher: Teacher
+) -> Iterator[tuple[tuple[Any, ...], Candidate]]:
+    """Finalists with their errors on unseen rows: each on centres, and the kernel of the descent on random features too."""
+    judge = teacher.place(Folds((Rows.stack(list(learned_on.parts)), unseen), validated=(1,)))
+    stage = teacher.metric.effort.stages[-1]
+    space = CentreSpace(judge, replace(stage, n_rows=judge.n), teacher.criterion, teacher.rng, None)
+    if "centres" in teacher.metric.finishes:
+        for candidate in finalists:
+            found = space.evaluate(candidate)
+            teacher.ladder.add(found, "unseen rows", "centres", **space.size)
+            yield (*found.recipe, "centres"), found
+    if "fourier" in teacher.metric.finishes:
+        level = Level(2 * (stage.n_centres // 2), judge.n, 0)
+        kernel = descent.best.kernel
+        objective = FeatureSpace(judge, teacher.criterion, teacher.choices, teacher.rng).objective(kernel, level)
+        point = objective.evaluate(kernel, descent.best.log_alpha, gradient=False, bounds=(LOWEST_PENALTY, HIGHEST_PENALTY))
+        found = Candidate(kernel, "scales", "given", point.value, point.log_alpha)
+        teacher.ladder.add(found, "unseen rows", "fourier", n_rows=judge.n, n_features=level.n_features)
+        yield (*found.recipe, "fourier"), found
+
+
+def finished(folds: FoldedRows, candidate: Candidate, finish: str, descent: Descent, teacher: Teacher) -> LearnedKernel:
+    """The chosen kernel fitted on all rows, on centres or on random features."""
+    found, criterion = (_on_centres if finish == "centres" else _on_features)(folds, candidate, teacher)
+    feature_map = cast(FeatureMap, found.feature_map)
+    return LearnedKernel(
+        feature_map=feature_map,
+        fit=criterion.fit(feature_map, found.evaluation),
+        alpha=np.exp(found.log_alpha).tolist(),
+        value=found.value,
+        held_out=criterion.held_out(feature_map, found.evaluation),
+        evaluation=found.evaluation,
+        descent=descent,
+    )
+
+
+def _on_centres(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> tuple[Candidate, Criterion]:
+    """The candidate on the centres of the finish; its metric takes a last step there if the ones before still helped."""
+    n_centres = teacher.metric.centres_for(folds.n_to_fit)
+    space = CentreSpace(folds, Stage(folds.n, n_centres, 0, keep=1), teacher.criterion, teacher.rng, MOST_VALIDATED)
+    cheap = float(folds.n) * n_centres**2 < CHEAP
+    found = space.best_width(candidate, LAST_FACTORS) if cheap else space.evaluate(candidate)
+    if candidate.gain > STILL_HELPS and candidate.kind != "given":
+        found = space.improve(found, candidate.kind, teacher.metric.effort.finish_steps, teacher.metric.rank)
+    return found, space.criterion
+
+
+def _on_features(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> tuple[Candidate, Criterion]:
+    """The candidate on random features."""
+    n_features = teacher.choices.n_features or 2 * (teacher.metric.centres_for(folds.n_to_fit) // 2)
+    space = FeatureSpace(folds, teacher.criterion, teacher.choices, teacher.rng)
+    objective = space.objective(candidate.kernel, Level(n_features, folds.n, 0, most_validated=MOST_VALIDATED))
+    bounds = LOWEST_PENALTY, HIGHEST_PENALTY
+    point = objective.evaluate(candidate.kernel, candidate.log_alpha, gradient=False, bounds=bounds)
+    found = replace(candidate, value=point.value, log_alpha=point.log_alpha, evaluation=point.evaluation)
+    return replace(found, feature_map=objective.feature_map), objective.criterion

@@ -1,0 +1,259 @@
+"""Learned metrics: by which distances a kernel compares rows, read off the gradients of fits on data centres.
+
+A fit f(x) = sum_c a_c k(x, c) + b on centres c among the rows says in which directions of the columns predictions change: the
+average outer product of its gradients, G = (1/n) sum_i grad f(x_i) grad f(x_i)'. The next kernel has the metric A = G^(1/2)
+(its diagonal, for one scale a column; its leading directions, for a low rank), the best multiple of it by the held-out error,
+and its own fit; a few such steps converge or stop helping. Families of kernels, starts and kinds of metrics are candidates,
+which go from few rows and centres to many, fewer candidates at every stage. (The idea of recursive feature machines,
+Radhakrishnan et al., 2024.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from bochner.arrays import Array, dense
+from bochner.centres import choose_centres
+from bochner.criteria import Criterion
+from bochner.descent import family_name
+from bochner.engines.gradients import outer_product
+from bochner.features import CentreMap, FeatureMap
+from bochner.folds import FoldedRows, Rows
+from bochner.kernels import Kernel, MetricKernel
+from bochner.solvers.penalty_search import HIGHEST_PENALTY, LOWEST_PENALTY
+
+KINDS = ("diagonal", "low-rank", "full")
+GRADIENT_ROWS = 4000
+"""Most rows over which gradients are averaged."""
+SPREAD_ROWS = 512
+"""Rows whose distances say how wide a kernel is."""
+FIRST_FACTORS = (1.0, 0.5, 2.0, 0.25)
+"""Multiples of the median scale among which a start is chosen."""
+NEXT_FACTORS = (1.0, 0.6, 1.6)
+"""Multiples among which the width of a new metric is chosen, and of one that comes to a larger size."""
+FARTHER = 3
+"""Most multiples that are tried beyond the first ones, where the best of these lies at their end."""
+GIVE_UP = 1.05
+"""A step to an error this many times that of the best one ends the steps of a candidate."""
+CLEARLY_WORSE = 1.5
+"""A candidate whose error is this many times that of the best one goes no further."""
+LARGEST_VARIANCE = 1e2
+"""Largest variance of the functions that a penalty stands for: see :data:`bochner.descent.LARGEST_VARIANCE`."""
+KEPT_SHARE = 0.999
+"""The part of the trace of G that a low rank keeps, where nobody says how many directions."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One size: rows, centres among them, most steps of each candidate, how many candidates stay."""
+
+    n_rows: int
+    n_centres: int
+    steps: int
+    keep: int
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A kernel, where it comes from, and its held-out error at the size where it was tried last."""
+
+    kernel: Kernel
+    start: str
+    """Where its scales began: "isotropic", "scales" (by the gradient of the held-out error) or "evidence"."""
+    kind: str
+    """"given", as it started; "diagonal", "low-rank" or "full"."""
+    value: float = np.inf
+    log_alpha: Any = None
+    gain: float = 0.0
+    """By which part the last step lowered its error."""
+    evaluation: Any = field(default=None, repr=False)
+    feature_map: FeatureMap | None = field(default=None, repr=False)
+
+    @property
+    def recipe(self) -> tuple[str, str, str]:
+        """What is needed to learn it again on other rows."""
+        return family_name(base_of(self.kernel)), self.start, self.kind
+
+
+def base_of(kernel: Kernel) -> Kernel:
+    """The kernel inside a metric, or itself."""
+    return kernel.base if isinstance(kernel, MetricKernel) else kernel
+
+
+def rescaled(kernel: Kernel, factor: float) -> Kernel:
+    """The kernel with distances multiplied by a number."""
+    if isinstance(kernel, MetricKernel):
+        return kernel.rescaled(factor)
+    return kernel.replace(scale=factor * np.asarray(kernel.scale))
+
+
+def with_metric(kernel: Kernel, G: Array, kind: str, rank: int | None = None) -> Kernel:
+    """The kernel's family with the metric G^(1/2) of a kind, G (m, m) the mean outer product of gradients."""
+    base = base_of(kernel).replace(scale=1.0)
+    if kind == "diagonal":
+        scales = np.sqrt(np.maximum(np.diagonal(G), 0.0))
+        return base.replace(scale=np.maximum(scales, 1e-12 * max(float(scales.max()), np.finfo(np.float64).tiny)))
+    values, vectors = np.linalg.eigh(G)
+    values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+    if kind == "low-rank":
+        shares = np.cumsum(values) / max(float(values.sum()), np.finfo(np.float64).tiny)
+        rank = int(np.searchsorted(shares, KEPT_SHARE) + 1) if rank is None else rank
+        return MetricKernel(base=base, metric=vectors[:, :rank] * np.sqrt(values[:rank]))
+    return MetricKernel(base=base, metric=vectors * np.sqrt(values) @ vectors.T)
+
+
+class CentreSpace:
+    """Held-out errors of kernels on centres among the rows, at one size; centres are rows that are not validated."""
+
+    def __init__(
+        self,
+        folds: FoldedRows,
+        stage: Stage,
+        criterion: Callable[[Any], Criterion],
+        rng: np.random.Generator,
+        most_validated: int | None = 1,
+    ) -> None:
+        self.stage = stage
+        self.folds = folds.head(stage.n_rows, most_validated)
+        self.criterion = criterion(self.folds)
+        host = self.folds.in_memory
+        fitted = [part for k, part in enumerate(host.parts) if k not in host.validated] or list(host.parts)
+        rows = dense(Rows.stack(fitted).X)
+        n_centres = min(stage.n_centres, len(rows))
+        self.centres = rows[choose_centres(rows, n_centres, rng, method="random")]
+        self.sample = rows[: 2 * SPREAD_ROWS]
+
+    @property
+    def size(self) -> dict[str, int]:
+        """What a record says of the size."""
+        return {"n_rows": self.folds.n, "n_centres": len(self.centres)}
+
+    def width(self, kernel: Kernel) -> float:
+        """The median distance of rows as the kernel sees them."""
+        seen = kernel.metric if isinstance(kernel, MetricKernel) else np.diag(kernel.scales(self.sample.shape[1]))
+        return max(float(np.sqrt(np.median(_squares(self.sample @ seen)))), np.finfo(np.float64).tiny)
+
+    def evaluate(self, candidate: Candidate) -> Candidate:
+        """The candidate with its error here."""
+        feature_map = CentreMap(candidate.kernel, self.centres)
+        error = min(candidate.value, 1.0) / 4
+        lowest = float(np.clip(error / (LARGEST_VARIANCE * self.folds.n), LOWEST_PENALTY, 1e-2))
+        found = self.criterion.evaluate(feature_map, candidate.log_alpha, gradient=False, bounds=(lowest, HIGHEST_PENALTY))
+        return replace(
+            candidate, value=found.value, log_alpha=found.log_alpha, evaluation=found, feature_map=feature_map
+        )
+
+    def best_width(self, candidate: Candidate, factors: Sequence[float]) -> Candidate:
+        """The candidate at the best multiple of its distances, by a search that goes on where the best is at an end."""
+        tried = {factor: self.evaluate(replace(candidate, kernel=rescaled(candidate.kernel, factor))) for factor in factors}
+        for _ in range(FARTHER):
+            ordered = sorted(tried)
+            best = min(tried, key=lambda factor: tried[factor].value)
+            step = ordered[1] / ordered[0]
+            if best not in (ordered[0], ordered[-1]):
+                break
+            factor = best / step if best == ordered[0] else best * step
+            tried[factor] = self.evaluate(replace(candidate, kernel=rescaled(candidate.kernel, factor)))
+        return min(tried.values(), key=lambda each: each.value)
+
+    def gradient_products(self, candidate: Candidate) -> Array:
+        """The mean outer product (m, m) of the gradients of a candidate's fit, over some of the rows."""
+        fit = self.criterion.fit(candidate.feature_map, candidate.evaluation)
+        some = self.folds.head(GRADIENT_ROWS)
+        parts = [part for _, part in some.chunks()]
+        sums = [part.n * outer_product(candidate.feature_map, part.X, fit.coef, part.weights) for part in parts]
+        return sum(sums) / sum(part.n for part in parts)
+
+    def improve(self, candidate: Candidate, kind: str, steps: int, rank: int | None = None) -> Candidate:
+        """The best of a candidate and of its next metrics of one kind."""
+        best = current = candidate
+        for _ in range(steps):
+            width = self.width(current.kernel)
+            kernel = with_metric(current.kernel, self.gradient_products(current), kind, rank)
+            start = replace(current, kernel=rescaled(kernel, width / self.width(kernel)), kind=kind)
+            current = self.best_width(start, NEXT_FACTORS)
+            gain = 1 - current.value / best.value
+            if gain > 0:
+                best = replace(current, gain=gain)
+            elif current.value > GIVE_UP * best.value:
+                break
+        return best
+
+
+def _squares(rows: Array) -> Array:
+    """Squared distances between the first and the second half of some rows."""
+    half = len(rows) // 2
+    one, two = rows[:half], rows[half : 2 * half]
+    return np.maximum(np.sum(one**2, axis=1)[:, None] + np.sum(two**2, axis=1) - 2 * one @ two.T, 0.0)
+
+
+@dataclass(frozen=True)
+class Starts:
+    """What candidates are made of: families of kernels, and scales (m,) of standardised columns by the name of their start."""
+
+    families: tuple[Kernel, ...]
+    scales: dict[str, Array]
+
+    def candidates(self) -> list[Candidate]:
+        """Every family with every start."""
+        return [
+            Candidate(family.replace(scale=np.maximum(scales, 1e-6 * float(scales.max()))), start, "given")
+            for family in self.families
+            for start, scales in self.scales.items()
+        ]
+
+    def only(self, recipe: tuple[str, str, str]) -> Starts:
+        """The family and the start of a recipe alone."""
+        family, start, _ = recipe
+        families = tuple(each for each in self.families if family_name(each) == family)
+        return Starts(families, {start: self.scales[start]})
+
+
+def search(
+    folds: FoldedRows,
+    starts: Starts,
+    stages: Sequence[Stage],
+    kinds: Sequence[str],
+    *,
+    criterion: Callable[[Any], Criterion],
+    rng: np.random.Generator,
+    rank: int | None = None,
+    must: bool = False,
+    record: Callable[[CentreSpace, Candidate, int], None] | None = None,
+) -> list[Candidate]:
+    """Take all candidates through the stages: those that stay at the end, the best first, with its width of that size.
+
+    At the first stage every start is tried as it is, and a metric of each kind grows from it; at the next ones each goes on
+    with its own kind. A start that stays as it was is a candidate too, unless the metric ``must`` be of one of the kinds.
+    """
+    staying: list[Candidate] = []
+    for number, stage in enumerate(stages, start=1):
+        space = CentreSpace(folds, stage, criterion, rng)
+        tried: list[Candidate] = []
+        for candidate in starts.candidates() if number == 1 else staying:
+            if number == 1:
+                unit = replace(candidate, kernel=rescaled(candidate.kernel, 1 / space.width(candidate.kernel)))
+                current = space.best_width(unit, FIRST_FACTORS)
+                tried += [] if must else [current]
+                tried += [space.improve(current, kind, stage.steps, rank) for kind in kinds]
+            else:
+                current = space.best_width(candidate, NEXT_FACTORS)
+                tried.append(current if current.kind == "given" else space.improve(current, current.kind, stage.steps, rank))
+        staying = best_of(tried, stage.keep)
+        if record is not None:
+            for candidate in sorted(tried, key=lambda each: each.value):
+                record(space, candidate, number)
+    return staying
+
+
+def best_of(candidates: Sequence[Candidate], keep: int) -> list[Candidate]:
+    """The best candidates, each recipe once, without those clearly worse than the best."""
+    of_recipe: dict[tuple[str, str, str], Candidate] = {}
+    for candidate in sorted(candidates, key=lambda each: each.value):
+        of_recipe.setdefault(candidate.recipe, candidate)
+    ordered = list(of_recipe.values())
+    return [each for each in ordered[:keep] if each.value <= CLEARLY_WORSE * ordered[0].value]
