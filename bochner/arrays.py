@@ -47,6 +47,8 @@ def place(values: Array, like: Array) -> Array:
     if sparse.issparse(like) or is_plain(like):
         return np.asarray(fetch(values), dtype=like.dtype)
     there = values if is_foreign(values) else np.asarray(values)
+    if is_plain(there) and not there.flags.writeable:  # another library may share its memory, and write to it
+        there = there.copy()
     return namespace(like).asarray(there, dtype=like.dtype, device=device(like))
 
 
@@ -150,12 +152,36 @@ def weighted_squares(W: Array, X: Array, Z: Array) -> Array:
     return result
 
 
+def weighted_products(W: Array, X: Array, Z: Array, U: Array, V: Array) -> Array:
+    """sum_rc W_rc (x_r - z_c) (u_r - v_c)^T, with W (n, k), X (n, m), Z (k, m), U (n, r), V (k, r): an array (m, r).
+
+    By matrix products, except for pairs whose u and v are close: their weights may be as large as u - v is small.
+    """
+    xp = namespace(W, X, Z, U, V)
+    X, Z = X - xp.mean(Z, axis=0), Z - xp.mean(Z, axis=0)
+    U, V = U - xp.mean(V, axis=0), V - xp.mean(V, axis=0)
+    norms = xp.sum(U * U, axis=1)[:, None] + xp.sum(V * V, axis=1)[None, :]
+    close = norms - 2 * (U @ V.T) < CLOSE * norms
+    far = xp.where(close, xp.zeros_like(W), W)
+    result = X.T @ (xp.sum(far, axis=1)[:, None] * U - far @ V) + Z.T @ (xp.sum(far, axis=0)[:, None] * V - far.T @ U)
+    near = W[close]
+    both = xp.concat([X, U], axis=1), xp.concat([Z, V], axis=1)
+    for pairs, differences in _pair_differences(*both, close):
+        result = result + differences[:, : X.shape[1]].T @ (near[pairs][:, None] * differences[:, X.shape[1] :])
+    return result
+
+
 def _pair_squares(X: Array, Z: Array, chosen: Array) -> Iterator[tuple[slice, Array]]:
     """(x_r - z_c)^2 for the pairs (r, c) chosen by a mask (n, k): a slice of the pairs and their squares (pairs, m)."""
+    for pairs, difference in _pair_differences(X, Z, chosen):
+        yield pairs, difference * difference
+
+
+def _pair_differences(X: Array, Z: Array, chosen: Array) -> Iterator[tuple[slice, Array]]:
+    """x_r - z_c for the pairs (r, c) chosen by a mask (n, k): a slice of the pairs and their differences (pairs, m)."""
     xp = namespace(X, Z)
     rows, columns = xp.nonzero(chosen)
     step = max(1, 4_000_000 // X.shape[1])
     for start in range(0, rows.shape[0], step):
         pairs = slice(start, min(start + step, rows.shape[0]))
-        difference = xp.take(X, rows[pairs], axis=0) - xp.take(Z, columns[pairs], axis=0)
-        yield pairs, difference * difference
+        yield pairs, xp.take(X, rows[pairs], axis=0) - xp.take(Z, columns[pairs], axis=0)

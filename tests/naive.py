@@ -103,6 +103,13 @@ FORMULAS = {
 }
 
 
+def with_metric(formula, x, z, A, **parameters):
+    """A formula of scale one for the rows x A and z A."""
+    m, r = A.shape
+    rows = [[math.fsum(float(row[i]) * float(A[i, j]) for i in range(m)) for j in range(r)] for row in (x, z)]
+    return formula(*rows, [1.0] * r, **parameters)
+
+
 def kernel_matrix(name, kernel, X, Z):
     """k(x, z) for every pair of rows, one pair at a time."""
     parameters = {key: getattr(kernel, key) for key in ("nu", "c") if hasattr(kernel, key)}

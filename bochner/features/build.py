@@ -111,7 +111,9 @@ def _fourier(
             f"{n_features + 1}, or form='phase' for any number."
         )
     n_frequencies = n_features // 2 if choices.form == "paired" else n_features
-    points = draw_points(law, n_frequencies, n_columns * inputs.width, sampling=choices.sampling, rng=rng)
+    points = draw_points(
+        law, n_frequencies, kernel.point_columns(n_columns) * inputs.width, sampling=choices.sampling, rng=rng
+    )
     phases = rng.uniform(0, 2 * np.pi, n_frequencies) if choices.form == "phase" else None
     return FourierMap(kernel, n_columns, inputs, points.T.copy(), phases)
 

@@ -19,8 +19,8 @@ from bochner.kernels import Kernel
 class FourierMap:
     """phi(x) = f^(-1/2) [cos(g_1 . x), ..., cos(g_f . x), sin(g_1 . x), ..., sin(g_f . x)], g_j = s * h_j.
 
-    The frequencies g are the scales s times base points h that are drawn once and kept, so the features are a smooth
-    function of the scales. Pairs of cosine and sine make every feature vector a unit vector and have a lower variance than
+    The frequencies g are the scales s times base points h (or a metric A times them, g_j = A h_j) that are drawn once and
+    kept, so the features are a smooth function of the scales. Pairs of cosine and sine make every feature vector a unit vector and have a lower variance than
     random phases; with ``phases`` b (f,) the map is phi(x) = (2/f)^(1/2) [cos(g_j . x + b_j)] instead.
     """
 
@@ -28,7 +28,7 @@ class FourierMap:
     n_columns: int
     inputs: InputMap
     points: Array
-    """Base points h: (width * m, f), a frequency a column."""
+    """Base points h: (width * m, f), a frequency a column; (r, f) under a metric of rank r."""
     phases: Array | None = None
 
     @property
@@ -37,13 +37,18 @@ class FourierMap:
 
     @property
     def widest(self) -> int:
-        return max(self.points.shape)
+        return max(self.n_columns * self.inputs.width, self.points.shape[1])
 
     @cached_property
     def frequencies(self) -> Array:
         """g = s * h, (width * m, f): in the namespace and dtype of the base points."""
-        scales = np.tile(self.kernel.scales(self.n_columns), self.inputs.width)
-        return place(scales, like=self.points)[:, None] * self.points
+        parts = [self.kernel.frequencies(points) for points in self._by_width(self.points)]
+        return parts[0] if len(parts) == 1 else namespace(self.points).concat(parts, axis=0)
+
+    def _by_width(self, array: Array) -> list[Array]:
+        """The rows of an array (of points, or of frequencies) that belong to each of ``inputs.width`` values a column."""
+        size = array.shape[0] // self.inputs.width
+        return [array[start : start + size, :] for start in range(0, array.shape[0], size)]
 
     @cached_property
     def _half_frequencies(self) -> Array:
@@ -108,8 +113,9 @@ class FourierMap:
         slopes = self._angle_gradient(X, G, features)
         rows = self.inputs(X)
         frequencies = double(rows.T @ slopes)
-        by_input = xp.sum(frequencies * double(self.points), axis=1)
-        parameters = {"scale": xp.sum(xp.reshape(by_input, (self.inputs.width, self.n_columns)), axis=0)}
+        pairs = zip(self._by_width(frequencies), self._by_width(self.points), strict=True)
+        parts = [self.kernel.frequencies_adjoint(some, points) for some, points in pairs]
+        parameters = {name: sum(part[name] for part in parts[1:]) + parts[0][name] for name in parts[0]}
         for name, change in self.inputs.derivatives(X).items():
             parameters[name] = xp.sum(double(change.T @ slopes) * double(self.frequencies))
         return FeatureGradient(parameters, frequencies)

@@ -22,6 +22,7 @@ from bochner.kernels.homogeneous import (
     Intersection,
     JensenShannon,
 )
+from bochner.kernels.metric import MetricKernel
 from bochner.kernels.skewed import SkewedChi2, SkewedIntersection
 from bochner.kernels.stationary import Cauchy, Gaussian, Laplacian, Matern
 
@@ -85,6 +86,7 @@ __all__ = [
     "Kernel",
     "Laplacian",
     "Matern",
+    "MetricKernel",
     "ProductKernel",
     "RadialKernel",
     "SkewedChi2",

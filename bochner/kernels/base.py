@@ -16,7 +16,20 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from bochner.arrays import Array, dense, fetch64, is_foreign, namespace, place, squared_distances, weighted_squares
+from bochner.arrays import (
+    Array,
+    dense,
+    double,
+    dtype_of,
+    fetch64,
+    is_foreign,
+    namespace,
+    place,
+    squared_distances,
+    weighted_products,
+    weighted_squares,
+)
+from bochner.kernels.checks import matrix, positive
 
 Gradient = dict[str, Any]
 """Derivatives by parameter name: "scale" has one entry per column even where one scale is shared."""
@@ -42,12 +55,12 @@ class Kernel(ABC):
 
     def __post_init__(self) -> None:
         for name in self.learnable:
-            object.__setattr__(self, name, _positive(getattr(self, name), f"{type(self).__name__}.{name}"))
+            object.__setattr__(self, name, positive(getattr(self, name), f"{type(self).__name__}.{name}"))
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         """Exact kernel matrix k(x, z) between the rows of X (n, m) and of Z (k, m; X itself if left out): (n, k)."""
-        X = _matrix(X, "X")
-        Z = X if Z is None else _matrix(Z, "Z")
+        X = matrix(X, "X")
+        Z = X if Z is None else matrix(Z, "Z")
         if X.shape[1] != Z.shape[1]:
             raise ValueError(f"X has {X.shape[1]} columns and Z has {Z.shape[1]}: give both the same columns.")
         self.check_rows(X, argument="X")
@@ -69,6 +82,26 @@ class Kernel(ABC):
     def transform_derivatives(self, X: Array) -> dict[str, Array]:
         """Derivative of :meth:`transform` in each of the kernel's parameters that it uses: arrays shaped like X."""
         return {}
+
+    def embed(self, X: Array) -> Array:
+        """Rows X (n, m), dense or sparse, as :meth:`between` wants them: what can be done once for many pairs of rows."""
+        return dense(X)
+
+    def between(self, U: Array, V: Array) -> Array:
+        """Kernel matrix (n, k) of embedded rows: k(X, Z) = between(embed(X), embed(Z))."""
+        return self.exact(U, V)
+
+    def point_columns(self, n_columns: int) -> int:
+        """Coordinates of a base point of the law of frequencies, for rows of ``n_columns`` columns."""
+        return n_columns
+
+    def frequencies(self, points: Array) -> Array:
+        """Frequencies g = s * h of base points h, a column each: (m, f) from (m, f), where the points are."""
+        return place(self.scales(points.shape[0]), like=points)[:, None] * points
+
+    def frequencies_adjoint(self, G: Array, points: Array) -> Gradient:
+        """Gradient of ``sum(G * frequencies(points))`` in the parameters, float64, where G (m, f) is: sum_j G_ij h_ij."""
+        return {"scale": namespace(G).sum(double(G) * double(points), axis=1)}
 
     @property
     def lower(self) -> float:
@@ -204,6 +237,18 @@ class StationaryKernel(Kernel):
     def profile(self, t: Array) -> Array:
         """The kernel as a function of one scaled difference or distance; one at zero, and even."""
 
+    def metric_adjoint(self, X: Array, Z: Array, A: Array, G: Array) -> Array:
+        """Gradient (m, r) of ``sum(G * k(X A, Z A))`` in a matrix A (m, r), for a kernel of scale one."""
+        raise NotImplementedError(f"{type(self).__name__} has no gradient in a matrix that multiplies its rows.")
+
+    def row_gradients(self, X: Array, Z: Array, weights: Array) -> Array:
+        """Gradient in x of ``sum_c weights_cq k(x, z_c)`` at each row of X (n, m), for weights (k, q): (n, m, q).
+
+        For kernels without an input map. Where a row meets a z_c, that pair counts as flat: so it is for a kernel that is
+        smooth there, and half-way between the slopes of one that has a kink.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no gradient in its rows.")
+
 
 class ProductKernel(StationaryKernel):
     """k(x, z) = prod_i profile(s_i (T(x)_i - T(z)_i)), T the input map; frequencies are independent by column.
@@ -244,6 +289,25 @@ class ProductKernel(StationaryKernel):
                 others[name] += scales[i] * float(xp.sum(weight * (dX[:, i, None] - dZ[None, :, i])))
         return {"scale": scale, **others}
 
+    def metric_adjoint(self, X: Array, Z: Array, A: Array, G: Array) -> Array:
+        U, V = X @ A, Z @ A
+        xp = namespace(U, V)
+        K = self.exact(U, V)
+        columns = []
+        for j, t in self._scaled_differences(U, V):
+            weight = G * self._product_without(j, K, t, U, V) * self.slope(t)
+            columns.append(X.T @ xp.sum(weight, axis=1) - Z.T @ xp.sum(weight, axis=0))
+        return xp.stack(columns, axis=1)
+
+    def row_gradients(self, X: Array, Z: Array, weights: Array) -> Array:
+        K = self.exact(X, Z)
+        scales = self.scales(X.shape[1])
+        columns = [
+            float(scales[i]) * ((self._product_without(i, K, t, X, Z) * self.slope(t)) @ weights)
+            for i, t in self._scaled_differences(X, Z)
+        ]
+        return namespace(X, Z).stack(columns, axis=1)
+
     def _scaled_differences(self, X: Array, Z: Array) -> Any:
         """Pairs (i, s_i (x_i - z_i)) over the columns of mapped rows."""
         for i, s in enumerate(self.scales(X.shape[1])):
@@ -276,18 +340,23 @@ class RadialKernel(StationaryKernel):
         """Inverse distribution function of the length of a frequency at scale one; u (any shape) in (0, 1)."""
 
     def exact(self, X: Array, Z: Array) -> Array:
-        return self.profile(self._distances(self.transform(X), self.transform(Z)))
+        return self.between(self.embed(X), self.embed(Z))
+
+    def embed(self, X: Array) -> Array:
+        X = self.transform(dense(X))
+        return X * place(self.scales(X.shape[1]), like=X)
+
+    def between(self, U: Array, V: Array) -> Array:
+        return self.profile(namespace(U, V).sqrt(squared_distances(U, V)))
 
     def exact_adjoint(self, X: Array, Z: Array, G: Array) -> Gradient:
         changes_X, changes_Z = self.transform_derivatives(X), self.transform_derivatives(Z)
         X, Z = self.transform(X), self.transform(Z)
         xp = namespace(X, Z)
-        distance = self._distances(X, Z)
-        apart = distance > 0
-        weight = G * self.slope(distance) / xp.where(apart, distance, xp.ones_like(distance))
-        weight = xp.where(apart, weight, xp.zeros_like(weight))
         scales = self.scales(X.shape[1])
-        sums = fetch64(weighted_squares(weight, X * place(scales, like=X), Z * place(scales, like=Z)))
+        U, V = X * place(scales, like=X), Z * place(scales, like=Z)
+        weight = G * self._slope_over_distance(squared_distances(U, V))
+        sums = fetch64(weighted_squares(weight, U, V))
         others = {}
         for name, dX in changes_X.items():
             dZ = changes_Z[name]  # sum_rc W_rc (x - z)_i (dx - dz)_i, expanded into matrix products
@@ -296,51 +365,27 @@ class RadialKernel(StationaryKernel):
             others[name] = float(scales**2 @ fetch64(own - across))
         return {"scale": sums / scales, **others}
 
-    def _distances(self, X: Array, Z: Array) -> Array:
-        scales = place(self.scales(X.shape[1]), like=X)
-        return namespace(X, Z).sqrt(squared_distances(X * scales, Z * scales))
+    def metric_adjoint(self, X: Array, Z: Array, A: Array, G: Array) -> Array:
+        U, V = X @ A, Z @ A
+        return weighted_products(G * self._slope_over_distance(squared_distances(U, V)), X, Z, U, V)
 
+    def row_gradients(self, X: Array, Z: Array, weights: Array) -> Array:
+        xp = namespace(X, Z)
+        U, V = self.embed(X), self.embed(Z)
+        centre = xp.mean(V, axis=0)
+        U, V = U - centre, V - centre
+        squares = squared_distances(U, V)
+        norms = xp.sum(U * U, axis=1)[:, None] + xp.sum(V * V, axis=1)[None, :]
+        apart = squares > float(np.finfo(dtype_of(U)).eps) * norms  # else u (x - c) would be rounding, times a large u
+        u = xp.where(apart, self._slope_over_distance(squares), xp.zeros_like(squares))
+        k, q = weights.shape
+        towards = u @ xp.reshape(weights[:, None, :] * V[:, :, None], (k, -1))
+        gradient = (u @ weights)[:, None, :] * U[:, :, None] - xp.reshape(towards, (U.shape[0], -1, q))
+        return gradient * place(self.scales(X.shape[1]), like=U)[None, :, None]
 
-def _positive(value: Any, name: str) -> float | Array:
-    """A positive number, or a read-only vector of them; anything else is a ValueError that names it."""
-    try:
-        if np.iscomplexobj(value):
-            raise TypeError
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be a positive number or a list of them, got {value!r}.") from None
-    if array.ndim > 1 or array.size == 0:
-        raise ValueError(f"{name} must be one number or one per column, got an array of shape {array.shape}.")
-    wrong = ~((array > 0) & np.isfinite(array))
-    if wrong.any():
-        where = f"entry {int(np.flatnonzero(wrong)[0])} is " if array.ndim else ""
-        raise ValueError(
-            f"{name} must be positive and finite, got {where}{np.atleast_1d(array)[np.atleast_1d(wrong)][0]:g}."
-        )
-    if array.ndim == 0:
-        return float(array)
-    array.flags.writeable = False
-    return array
-
-
-def _matrix(X: Array, name: str) -> Array:
-    """Rows as a dense floating-point matrix of their own namespace."""
-    if is_foreign(X):
-        xp = namespace(X)
-        complex_numbers = xp.isdtype(X.dtype, "complex floating")
-    else:
-        X = np.asarray(dense(X))
-        complex_numbers = X.dtype.kind == "c"
-    if complex_numbers:
-        raise ValueError(f"{name} must hold real numbers, got {X.dtype}.")
-    if is_foreign(X):
-        X = X if xp.isdtype(X.dtype, "real floating") else xp.astype(X, xp.float64)
-    else:
-        if not np.issubdtype(X.dtype, np.floating) or X.dtype == np.float16:
-            try:
-                X = X.astype(np.float64)
-            except (TypeError, ValueError):
-                raise ValueError(f"{name} must hold numbers, got {X.dtype}: encode text columns first.") from None
-    if X.ndim != 2 or 0 in X.shape:
-        raise ValueError(f"{name} must be a table of at least one row and one column, got shape {tuple(X.shape)}.")
-    return X
+    def _slope_over_distance(self, squares: Array) -> Array:
+        """profile'(r) / r from r^2, and zero where r is zero."""
+        xp = namespace(squares)
+        apart = squares > 0
+        distance = xp.sqrt(xp.where(apart, squares, xp.ones_like(squares)))
+        return xp.where(apart, self.slope(distance) / distance, xp.zeros_like(squares))

@@ -1,0 +1,148 @@
+"""A kernel of rows that a matrix has multiplied: its metric may turn columns into each other, or leave directions out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from bochner.arrays import Array, dense, double, fetch, fetch64, place
+from bochner.kernels.base import Gradient, Kernel, StationaryKernel
+from bochner.kernels.checks import positive
+
+
+@dataclass(frozen=True, eq=False)
+class MetricKernel(StationaryKernel):
+    """k(x, z) = base(x A, z A), A = ``metric`` (m, r) any real matrix; for a radial base, a function of (x-z) A A' (x-z)'.
+
+    Frequencies are A h, for base points h of the base in r dimensions. Scales of the base, and ``scale`` (one number, or one
+    for each of m columns), are multiplied into the metric when the kernel is made, and are one afterwards. The parameters
+    have no sign: ``theta`` is A itself, row by row. A base has no input map: Gaussian, Matern, Laplacian, Cauchy, or one of
+    your own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.kernels import Gaussian, MetricKernel
+    >>> kernel = MetricKernel(Gaussian(), np.array([[1.0], [-1.0]]))  # sees x_1 - x_2 alone
+    >>> float(kernel(np.array([[0.0, 0.0]]), np.array([[3.0, 3.0]]))[0, 0])
+    1.0
+    """
+
+    base: StationaryKernel
+    metric: Array
+
+    learnable = ("metric",)
+
+    def __post_init__(self) -> None:
+        base, metric = self.base, _finite_matrix(self.metric)
+        if not isinstance(base, StationaryKernel) or isinstance(base, MetricKernel):
+            raise ValueError(f"MetricKernel.base must be a kernel of differences such as Gaussian(), got {base!r}.")
+        if type(base).transform is not Kernel.transform or base.learnable != ("scale",):
+            raise ValueError(
+                f"MetricKernel.base is {type(base).__name__}, which has an input map of its own: use a kernel of plain "
+                "differences such as Gaussian(), and map the rows yourself if you want that."
+            )
+        scale = np.asarray(positive(self.scale, "MetricKernel.scale"))
+        if scale.ndim and scale.shape[0] != metric.shape[0]:
+            raise ValueError(f"scale has {scale.shape[0]} entries and the metric {metric.shape[0]} rows: give as many.")
+        metric = metric * base.scales(metric.shape[1]) * (scale[:, None] if scale.ndim else scale)
+        metric.flags.writeable = False
+        object.__setattr__(self, "base", base.replace(scale=1.0))
+        object.__setattr__(self, "metric", metric)
+        object.__setattr__(self, "scale", 1.0)
+        object.__setattr__(self, "geometry", base.geometry)
+        object.__setattr__(self, "has_bandwidth", base.has_bandwidth)
+
+    # -- the kernel ---------------------------------------------------------------------------------------------------
+
+    def quantile(self, u: Array, *n_columns: int) -> Array:
+        """That of the base, in the r dimensions of its base points."""
+        return self.base.quantile(u, *n_columns)  # type: ignore[attr-defined]
+
+    def profile(self, t: Array) -> Array:
+        return self.base.profile(t)
+
+    def slope(self, t: Array) -> Array:
+        return self.base.slope(t)
+
+    def exact(self, X: Array, Z: Array) -> Array:
+        return self.between(self.embed(X), self.embed(Z))
+
+    def embed(self, X: Array) -> Array:
+        return X @ place(self.metric, like=X)
+
+    def between(self, U: Array, V: Array) -> Array:
+        return self.base.exact(U, V)
+
+    def exact_adjoint(self, X: Array, Z: Array, G: Array) -> Gradient:
+        X, Z = dense(X), dense(Z)
+        return {"metric": fetch64(self.base.metric_adjoint(X, Z, place(self.metric, like=X), G))}
+
+    def row_gradients(self, X: Array, Z: Array, weights: Array) -> Array:
+        inner = self.base.row_gradients(self.embed(X), self.embed(Z), weights)
+        return place(self.metric, like=inner) @ inner
+
+    def point_columns(self, n_columns: int) -> int:
+        return self.metric.shape[1]
+
+    def frequencies(self, points: Array) -> Array:
+        return place(self.metric, like=points) @ points
+
+    def frequencies_adjoint(self, G: Array, points: Array) -> Gradient:
+        return {"metric": double(G) @ double(points).T}
+
+    # -- parameters ---------------------------------------------------------------------------------------------------
+
+    def scales(self, n_columns: int) -> Array:
+        """How sensitive the kernel is to each column alone: the lengths of the rows of A, (m,)."""
+        if n_columns != self.metric.shape[0]:
+            raise ValueError(f"metric has {self.metric.shape[0]} rows and the rows of data have {n_columns} columns.")
+        return np.linalg.norm(self.metric, axis=1)
+
+    @property
+    def theta(self) -> Array:
+        """The metric, row by row: (m r,)."""
+        return self.metric.ravel().copy()
+
+    def with_theta(self, theta: Array) -> Self:
+        theta = np.asarray(theta, dtype=np.float64)
+        if theta.shape != (self.metric.size,):
+            raise ValueError(f"theta has shape {theta.shape}, and this kernel has {self.metric.size} parameters.")
+        return self.replace(metric=theta.reshape(self.metric.shape))
+
+    def unconstrain(self, gradient: Gradient) -> Array:
+        return fetch64(gradient["metric"]).ravel()
+
+    def rescaled(self, factor: float) -> Self:
+        """The same with the metric times a positive number: the larger, the narrower the kernel."""
+        return self.replace(scale=factor)
+
+    @property
+    def outer(self) -> Array:
+        """A A', (m, m): what distances depend on where the base is radial."""
+        return self.metric @ self.metric.T
+
+    def directions(self, k: int | None = None) -> tuple[Array, Array]:
+        """The k leading directions (all: None) in which the kernel changes: unit vectors (k, m), and strengths (k,).
+
+        They are the left singular vectors of A, each with its largest entry positive, and the singular values: along a
+        direction, a radial kernel is the base of that scale.
+        """
+        vectors, strengths, _ = np.linalg.svd(self.metric, full_matrices=False)
+        rows = vectors.T[:k]
+        largest = np.take_along_axis(rows, np.abs(rows).argmax(axis=1)[:, None], axis=1)
+        return rows * np.where(largest < 0, -1.0, 1.0), strengths[:k]
+
+
+def _finite_matrix(value: Any) -> Array:
+    """A finite matrix of float64, a fresh one, or a ValueError that says what came instead."""
+    try:
+        matrix = np.array(fetch(value), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"MetricKernel.metric must be a matrix of real numbers, got {value!r}.") from None
+    if matrix.ndim != 2 or 0 in matrix.shape or not np.isfinite(matrix).all():
+        what = f"shape {matrix.shape}" if matrix.ndim != 2 or 0 in matrix.shape else "NaN or infinite entries"
+        raise ValueError(f"MetricKernel.metric must be a finite matrix, columns of the rows by directions, got {what}.")
+    return matrix
