@@ -243,7 +243,8 @@ def factorise(make: Callable[[], Array], *, eps: float) -> tuple[Array, float]:
         scale = float(xp.linalg.trace(matrix)) / size
         if not 0 < scale < np.inf or jitter > 100 * size * scale:
             raise ValueError(
-                "The kernel between the centres is not positive, or not finite: standardise the columns, or look for huge values."
+                "The kernel between the centres is not positive, or not finite: standardise the columns, or look for "
+                "huge values."
             )
         triangle, failed = cholesky(matrix, jitter, clean=True)
         if not failed and float(xp.min(xp.linalg.diagonal(triangle))) ** 2 >= eps * scale:
