@@ -13,6 +13,7 @@ import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_namespace
 from array_api_compat import numpy as numpy_namespace
 from scipy import sparse
+from scipy.linalg import blas, lapack
 
 Array = Any
 """An array of any namespace; shapes are given in the docstrings, as (rows, columns)."""
@@ -20,6 +21,10 @@ Array = Any
 
 CLOSE = 1e-4
 """Pairs of rows are close where ||x - z||^2 is this part of ||x||^2 + ||z||^2 or less."""
+
+
+SOLVE_COLUMNS = 128
+"""Columns of a triangle that are solved for at a time; all else is matrix products, which run on many threads at once."""
 
 
 def namespace(*arrays: Array) -> Any:
@@ -185,3 +190,64 @@ def _pair_differences(X: Array, Z: Array, chosen: Array) -> Iterator[tuple[slice
     for start in range(0, rows.shape[0], step):
         pairs = slice(start, min(start + step, rows.shape[0]))
         yield pairs, xp.take(X, rows[pairs], axis=0) - xp.take(Z, columns[pairs], axis=0)
+
+
+def cholesky(matrix: Array, shift: float = 0.0, *, clean: bool = False) -> tuple[Array, bool]:
+    """The lower factor L L' of matrix (d, d) + shift I, which uses the matrix up, and whether there is none.
+
+    NumPy's matrices are in Fortran order; what is above the diagonal of L may be anything unless it is to be ``clean``.
+    """
+    if not is_foreign(matrix):
+        matrix[np.diag_indices_from(matrix)] += shift
+        potrf = lapack.spotrf if matrix.dtype == np.float32 else lapack.dpotrf
+        triangle, failed = potrf(matrix, lower=1, clean=int(clean), overwrite_a=1)
+        return triangle, bool(failed)
+    xp = namespace(matrix)
+    if hasattr(xp.linalg, "cholesky_ex"):  # PyTorch's, which says so where there is none
+        xp.linalg.diagonal(matrix)[...] += shift
+        triangle, failed = xp.linalg.cholesky_ex(matrix)
+        return triangle, bool(failed)
+    try:
+        triangle = xp.linalg.cholesky(matrix + shift * xp.eye(matrix.shape[0], dtype=matrix.dtype, device=device(matrix)))
+    except np.linalg.LinAlgError:
+        return matrix, True
+    return triangle, not bool(xp.all(xp.isfinite(triangle)))
+
+
+def solve_rows(rows: Array, triangle: Array, *, back: bool = False, out: Array | None = None) -> Array:
+    """L^-1 r for every row r of (n, d), or L^-T r to go ``back``, L the lower triangle (d, d).
+
+    Written to ``out``, which may be ``rows`` itself, where that is given.
+    """
+    if is_plain(rows):
+        out = np.array(rows) if out is None else out
+        if out is not rows:
+            out[...] = rows
+        _substitute(out, triangle, back)
+        return out
+    xp = namespace(rows)
+    matrix = triangle if back else triangle.T
+    if not hasattr(xp.linalg, "solve_triangular"):
+        solved = xp.linalg.solve(matrix.T, rows.T).T
+    elif out is None:
+        return xp.linalg.solve_triangular(matrix, rows, upper=not back, left=False)
+    else:
+        solved = xp.linalg.solve_triangular(matrix, rows, upper=not back, left=False, out=None if out is rows else out)
+    if out is None or solved is out:
+        return solved
+    out[...] = solved
+    return out
+
+
+def _substitute(rows: Array, triangle: Array, back: bool) -> None:
+    """:func:`solve_rows` in place. SciPy's solver holds Python's lock, so it sees few columns and matmul does the rest."""
+    d = triangle.shape[0]
+    trsm = blas.strsm if rows.dtype == np.float32 else blas.dtrsm
+    starts = range(0, d, SOLVE_COLUMNS)
+    for start in reversed(starts) if back else starts:
+        some = slice(start, min(start + SOLVE_COLUMNS, d))
+        done = slice(some.stop, d) if back else slice(0, start)
+        right = rows[:, some]
+        if done.start < done.stop:
+            right = right - rows[:, done] @ (triangle[done, some] if back else triangle[some, done].T)
+        rows[:, some] = trsm(1.0, triangle[some, some], right.T, side=0, lower=1, trans_a=int(back), overwrite_b=0).T

@@ -141,6 +141,21 @@ def phase_features(rows, frequencies, phases):
     return result
 
 
+def whitened(between, K):
+    """L^-1 k for each row k of ``between`` (n, M), L L' = K by Cholesky's formulas, one entry at a time."""
+    M = len(K)
+    L = np.zeros((M, M))
+    for i in range(M):
+        for j in range(i + 1):
+            left = float(K[i, j]) - math.fsum(L[i, p] * L[j, p] for p in range(j))
+            L[i, j] = math.sqrt(left) if i == j else left / L[j, j]
+    result = np.zeros(between.shape)
+    for r, row in enumerate(between):
+        for i in range(M):
+            result[r, i] = (float(row[i]) - math.fsum(L[i, j] * result[r, j] for j in range(i))) / L[i, i]
+    return result
+
+
 def homogeneous_map(X, spectrum, order, interval):
     """psi of every value: all sqrt first, then all cos 1, all sin 1, all cos 2, ... (Vedaldi and Zisserman, 2012)."""
     n, m = X.shape

@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "bochner"
 LAYERS = (
     ("arrays", "blas", "durable", "memory"),
     ("kernels", "sampling", "losses", "penalties", "statistics", "calibration", "folds", "rows"),
-    ("features", "solvers", "streamed"),
+    ("features", "solvers", "streamed", "centres"),
     ("engines", "descent", "span"),
     ("progress", "standardise"),
     ("criteria", "fold_problems"),

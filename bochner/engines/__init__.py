@@ -1,5 +1,6 @@
 """Engines: the only loops over blocks of rows that make features."""
 
+from bochner.engines.gradients import outer_product
 from bochner.engines.passes import (
     adjoint,
     fold_moments,
@@ -17,6 +18,7 @@ __all__ = [
     "fold_moments",
     "forward",
     "moments",
+    "outer_product",
     "predict",
     "predict_folds",
     "pull_back",

@@ -22,7 +22,7 @@ from scipy import linalg, sparse
 from bochner.arrays import Array, dense, double, dtype_of, fetch, host_view, is_foreign, namespace, place
 from bochner.blas import one_blas_pool
 from bochner.engines.threads import map_blocks, row_blocks
-from bochner.features import FeatureGradient, FeatureMap
+from bochner.features import FEW_ROWS, FeatureGradient, FeatureMap
 from bochner.folds import FoldedRows, RemoteFolds, Rows, RunningSums, stretches
 from bochner.statistics import Moments, MomentSum
 
@@ -55,7 +55,7 @@ def forward(feature_map: FeatureMap, X: Array) -> Array:
 def _forward_host(placed: FeatureMap, X: Array, out: Array | None = None) -> Array:
     """Features (n, d) of NumPy or sparse rows, written to ``out`` unless they are sparse."""
     tile = _tile_rows(placed, X)
-    blocks = row_blocks(0, X.shape[0], TILES_A_BLOCK * tile)
+    blocks = row_blocks(0, X.shape[0], _block_rows(placed, X))
     if sparse.issparse(X) and sparse.issparse(placed.forward(X[:1])):
         return sparse.vstack(list(map_blocks(lambda block: placed.forward(X[block]), blocks)), format="csr")
     out = np.empty((X.shape[0], placed.n_features), dtype=X.dtype) if out is None else out
@@ -78,7 +78,7 @@ def adjoint(feature_map: FeatureMap, X: Array, G: Array) -> FeatureGradient:
     if is_foreign(X):
         blocks = row_blocks(0, X.shape[0], _summed_rows(placed, X))
         return sum_in_order(placed.local_adjoint(X[block, :], G[block, :]) for block in blocks).on_host()
-    blocks = row_blocks(0, X.shape[0], TILES_A_BLOCK * _tile_rows(placed, X))
+    blocks = row_blocks(0, X.shape[0], _block_rows(placed, X))
     return sum_in_order(map_blocks(lambda block: placed.adjoint(X[block, :], G[block, :]), blocks))
 
 
@@ -100,7 +100,7 @@ def predict(feature_map: FeatureMap, X: Array, coef: Array, intercept: Array) ->
                 some = features[: rows.stop - rows.start]
                 out[rows] = placed.forward(X[rows], out=some, scratch=scratch) @ coef + intercept
 
-    for _ in map_blocks(write, row_blocks(0, X.shape[0], TILES_A_BLOCK * tile)):
+    for _ in map_blocks(write, row_blocks(0, X.shape[0], _block_rows(placed, X))):
         pass
     return out
 
@@ -358,7 +358,13 @@ def _lender(make: Callable[[], T]) -> Callable[[], AbstractContextManager[T]]:
 
 
 def _tile_rows(feature_map: FeatureMap, X: Array) -> int:
-    return max(16, TILE_BYTES // (feature_map.widest * X.dtype.itemsize))
+    return max(feature_map.least_rows, TILE_BYTES // (feature_map.widest * X.dtype.itemsize))
+
+
+def _block_rows(feature_map: FeatureMap, X: Array) -> int:
+    """Rows that one thread takes: several tiles, where these are small."""
+    small = max(FEW_ROWS, TILE_BYTES // (feature_map.widest * X.dtype.itemsize))
+    return max(TILES_A_BLOCK * small, _tile_rows(feature_map, X))
 
 
 def _device_rows(feature_map: FeatureMap) -> int:

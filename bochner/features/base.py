@@ -7,6 +7,9 @@ from typing import Any, Protocol, Self
 
 from bochner.arrays import Array, fetch64, place
 
+FEW_ROWS = 16
+"""Rows from which a step over rows is worth its while, for maps of which no row costs more by itself."""
+
 
 @dataclass(frozen=True)
 class FeatureGradient:
@@ -14,21 +17,24 @@ class FeatureGradient:
 
     ``parameters`` holds the derivative in each learnable parameter of the kernel ("scale": one per column),
     ``frequencies`` the derivative in every frequency, (inputs, frequencies), where the map has frequencies. All float64.
+    ``pending`` is a part of the derivative that is cheaper to find once for all blocks: :meth:`named` adds it.
     """
 
     parameters: dict[str, Array] = field(default_factory=dict)
     frequencies: Array | None = None
+    pending: PendingGradient | None = None
 
     def __add__(self, other: FeatureGradient) -> FeatureGradient:
         parameters = {name: value + other.parameters[name] for name, value in self.parameters.items()}
         frequencies = None if self.frequencies is None else self.frequencies + other.frequencies
-        return FeatureGradient(parameters, frequencies)
+        both = [some.pending for some in (self, other) if some.pending is not None]
+        return FeatureGradient(parameters, frequencies, sum(both[1:], start=both[0]) if both else None)
 
     def beside(self, other: FeatureGradient) -> FeatureGradient:
         """The same in arrays that are where those of another gradient are."""
         parameters = {name: place(value, like=other.parameters[name]) for name, value in self.parameters.items()}
         frequencies = None if self.frequencies is None else place(self.frequencies, like=other.frequencies)
-        return FeatureGradient(parameters, frequencies)
+        return FeatureGradient(parameters, frequencies, self.pending)
 
     def on_host(self) -> FeatureGradient:
         """The same in NumPy arrays."""
@@ -36,7 +42,20 @@ class FeatureGradient:
 
     def named(self) -> FeatureGradient:
         """The same with its parameters in NumPy arrays; the frequencies, which are many, stay where they are."""
-        return replace(self, parameters={name: fetch64(value)[()] for name, value in self.parameters.items()})
+        parameters = {name: fetch64(value)[()] for name, value in self.parameters.items()}
+        for name, value in ({} if self.pending is None else self.pending.finish()).items():
+            parameters[name] = parameters[name] + fetch64(value)[()]
+        return replace(self, parameters=parameters, pending=None)
+
+
+class PendingGradient(Protocol):
+    """A sum over blocks of rows from which a part of a gradient follows, linearly."""
+
+    def __add__(self, other: Any) -> PendingGradient:
+        """The sum over the rows of both."""
+
+    def finish(self) -> dict[str, Array]:
+        """The derivative in every learnable parameter of the kernel."""
 
 
 class FeatureMap(Protocol):
@@ -61,6 +80,10 @@ class FeatureMap(Protocol):
     @property
     def widest(self) -> int:
         """Numbers per row of the largest temporary: what a block of rows costs in memory."""
+
+    @property
+    def least_rows(self) -> int:
+        """Rows that :meth:`forward` should be given at a time, or more, where there are as many."""
 
     def place(self, like: Array) -> Self:
         """The same map with its arrays in the namespace, on the device and in the dtype of ``like``."""

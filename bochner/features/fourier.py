@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self, cast
@@ -9,7 +10,7 @@ from typing import Self, cast
 import numpy as np
 
 from bochner.arrays import Array, double, is_plain, namespace, place
-from bochner.features.base import FeatureGradient
+from bochner.features.base import FEW_ROWS, FeatureGradient
 from bochner.features.inputs import InputMap
 from bochner.features.trigonometry import write_cos_sin
 from bochner.kernels import Kernel
@@ -20,8 +21,9 @@ class FourierMap:
     """phi(x) = f^(-1/2) [cos(g_1 . x), ..., cos(g_f . x), sin(g_1 . x), ..., sin(g_f . x)], g_j = s * h_j.
 
     The frequencies g are the scales s times base points h (or a metric A times them, g_j = A h_j) that are drawn once and
-    kept, so the features are a smooth function of the scales. Pairs of cosine and sine make every feature vector a unit vector and have a lower variance than
-    random phases; with ``phases`` b (f,) the map is phi(x) = (2/f)^(1/2) [cos(g_j . x + b_j)] instead.
+    kept, so the features are a smooth function of the scales. Pairs of cosine and sine make every feature vector a unit
+    vector and have a lower variance than random phases; with ``phases`` b (f,) the map is phi(x) = (2/f)^(1/2)
+    [cos(g_j . x + b_j)] instead.
     """
 
     kernel: Kernel
@@ -38,6 +40,10 @@ class FourierMap:
     @property
     def widest(self) -> int:
         return max(self.n_columns * self.inputs.width, self.points.shape[1])
+
+    @property
+    def least_rows(self) -> int:
+        return FEW_ROWS
 
     @cached_property
     def frequencies(self) -> Array:
@@ -127,6 +133,22 @@ class FourierMap:
         f = self.points.shape[1]
         features = self.forward(X) if features is None else features
         return features[:, :f] * G[:, f:] - features[:, f:] * G[:, :f]
+
+    def gradient_of(self, coef: Array) -> Callable[[Array], Array]:
+        """The gradient of phi(x) . coef in x, for coef (d, c), as a function of rows (n, m): (n, m, c)."""
+        if self.inputs.width > 1 or self.kernel.has_input_map:
+            raise ValueError(
+                f"Gradients in the rows are for kernels without an input map, and {type(self.kernel).__name__} has one."
+            )
+        xp = namespace(self.points)
+        coef = place(coef, like=self.points)
+
+        def gradient(X: Array) -> Array:
+            features = self.forward(X)
+            slopes = (self._angle_gradient(X, coef[None, :, k], features) for k in range(coef.shape[1]))
+            return xp.stack([each @ self.frequencies.T for each in slopes], axis=2)
+
+        return gradient
 
     def feature_names(self, columns: Array) -> list[str]:
         f = self.points.shape[1]

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from bochner.arrays import Array, double, namespace, place
-from bochner.features.base import FeatureGradient
+from bochner.features.base import FEW_ROWS, FeatureGradient
 from bochner.features.inputs import HomogeneousInput
 from bochner.kernels import AdditiveKernel
 
@@ -29,6 +29,10 @@ class HomogeneousMap:
     @property
     def widest(self) -> int:
         return self.n_features
+
+    @property
+    def least_rows(self) -> int:
+        return FEW_ROWS
 
     def place(self, like: Array) -> Self:
         return self

@@ -47,6 +47,10 @@ class StackedMap:
     def widest(self) -> int:
         return max(self.n_features, *(each.widest for each in self.maps))
 
+    @property
+    def least_rows(self) -> int:
+        return max(each.least_rows for each in self.maps)
+
     @cached_property
     def features(self) -> tuple[slice, ...]:
         """The features of each map."""

@@ -79,6 +79,11 @@ class Kernel(ABC):
         """The input map: rows in which the kernel depends on differences only. The identity unless overridden."""
         return X
 
+    @property
+    def has_input_map(self) -> bool:
+        """Whether :meth:`transform` is anything but the identity."""
+        return type(self).transform is not Kernel.transform
+
     def transform_derivatives(self, X: Array) -> dict[str, Array]:
         """Derivative of :meth:`transform` in each of the kernel's parameters that it uses: arrays shaped like X."""
         return {}

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from bochner.arrays import Array, dense, double, fetch, fetch64, place
-from bochner.kernels.base import Gradient, Kernel, StationaryKernel
+from bochner.kernels.base import Gradient, StationaryKernel
 from bochner.kernels.checks import positive
 
 
@@ -39,7 +39,7 @@ class MetricKernel(StationaryKernel):
         base, metric = self.base, _finite_matrix(self.metric)
         if not isinstance(base, StationaryKernel) or isinstance(base, MetricKernel):
             raise ValueError(f"MetricKernel.base must be a kernel of differences such as Gaussian(), got {base!r}.")
-        if type(base).transform is not Kernel.transform or base.learnable != ("scale",):
+        if base.has_input_map or base.learnable != ("scale",):
             raise ValueError(
                 f"MetricKernel.base is {type(base).__name__}, which has an input map of its own: use a kernel of plain "
                 "differences such as Gaussian(), and map the rows yourself if you want that."

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import linalg
 from scipy.linalg import blas, lapack
 
-from bochner.arrays import Array, dtype_of, is_foreign, namespace
+from bochner.arrays import Array, cholesky, dtype_of, is_foreign, namespace
 from bochner.statistics import Moments
 
 
@@ -174,20 +174,7 @@ def factorise_fresh(make: Callable[[], Array], shift: float) -> Factor:
             raise ValueError(
                 "Sums over the rows are not finite: standardise the columns and targets, or look for huge values."
             )
-        triangle, failed = _triangle(matrix, shift + jitter)
+        triangle, failed = cholesky(matrix, shift + jitter)
         if not failed:
             return Factor(triangle, jitter)
         jitter = max(10 * jitter, 50 * float(np.finfo(dtype_of(matrix)).eps) * scale)
-
-
-def _triangle(matrix: Array, shift: float) -> tuple[Array, bool]:
-    """The lower Cholesky factor of matrix + shift I, which uses the matrix up, and whether there is none."""
-    if is_foreign(matrix):
-        xp = namespace(matrix)
-        xp.linalg.diagonal(matrix)[...] += shift
-        triangle, failed = xp.linalg.cholesky_ex(matrix)
-    else:
-        matrix[np.diag_indices_from(matrix)] += shift
-        potrf = lapack.spotrf if matrix.dtype == np.float32 else lapack.dpotrf
-        triangle, failed = potrf(matrix, lower=1, clean=0, overwrite_a=1)
-    return triangle, bool(failed)

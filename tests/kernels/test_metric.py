@@ -144,7 +144,11 @@ def test_gradients_in_the_rows(base, rng):
         assert gradients.shape == (6, 4, 2)
         for i in range(6):
             for q in range(2):
-                expected = numerical_gradient(lambda x: float((some.exact(x[None], Z) @ weights)[0, q]), rows[i], 1e-4)
+
+                def value(x, some=some, weights=weights, q=q):
+                    return float((some.exact(x[None], Z) @ weights)[0, q])
+
+                expected = numerical_gradient(value, rows[i], 1e-4)
                 assert relative_error(gradients[i, :, q], expected) < 1e-6
         for convert in (torch.tensor, array_api_strict.asarray):
             there = some.row_gradients(convert(rows), convert(Z), convert(weights))
