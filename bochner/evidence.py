@@ -21,7 +21,7 @@ import numpy as np
 from bochner.arrays import Array, dense, fetch64, is_foreign, namespace, place
 from bochner.kernels import Kernel
 from bochner.solvers.lbfgs import minimise
-from bochner.solvers.normal_equations import factorise
+from bochner.solvers.normal_equations import factorise_fresh
 
 EVIDENCE_STEPS = 40
 FIRST_NOISE = 0.1
@@ -35,7 +35,7 @@ def negative_evidence(kernel: Kernel, X: Array, targets: Array, log_noise: float
     """J of rows X (n, m) and targets (n, c), its gradient in the kernel's parameters, and in the logarithm of the noise."""
     n, c = targets.shape
     noise = float(np.exp(log_noise))
-    factor = factorise(kernel.exact(X, X), noise)
+    factor = factorise_fresh(lambda: kernel.exact(X, X), noise)
     xp = namespace(factor.triangle)
     identity = place(np.eye(n), like=factor.triangle) if is_foreign(factor.triangle) else np.eye(n)
     inverse = factor.solve(identity)

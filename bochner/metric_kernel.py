@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from bochner.arrays import dense
+from bochner.arrays import dense, fetch64, is_foreign, namespace
 from bochner.criteria import Criterion
 from bochner.descent import Descent, Level, Plan, descend
 from bochner.evidence import learn_by_evidence
@@ -25,22 +25,27 @@ from bochner.folds import FoldedRows, Folds, Rows
 from bochner.kernels import Kernel, get_kernel
 from bochner.kernels.bandwidth import median_scale
 from bochner.metric_search import Candidate, CentreSpace, Stage, Starts, search
-from bochner.single_kernel import FeatureSpace, LearnedKernel
+from bochner.single_kernel import FeatureSpace, LearnedKernel, default_levels
 from bochner.solvers.penalty_search import HIGHEST_PENALTY, LOWEST_PENALTY
 
-METRIC_FAMILIES = ("gaussian", "matern32", "matern12")
-"""Families tried by kernel="auto", on centres; all of them radial."""
+METRIC_FAMILIES = ("gaussian", "matern32", "matern12", "cauchy")
+"""Families tried by kernel="auto", on centres; the last is not radial, and keeps its scales."""
 FEW_ROWS = 2000
-"""Below it one part that is set aside says little: every part is, in turn."""
+"""Below it one part that is set aside says little: several are, in turn."""
+MOST_SPLITS = 3
+""""Several": so many."""
+FEW_STAGE = Stage(2000, 700, 2, keep=4)
+"""The only stage of the search where rows are few."""
 MOST_UNSEEN = 4000
 """Most rows that are set aside to choose by."""
 EVIDENCE_ROWS = 800
 """Rows on which scales are learned by evidence."""
-EVIDENCE_FAMILIES = ("matern32",)
+EVIDENCE_FAMILY = "matern32"
 INNER_PARTS = 5
 """Parts of the rows to learn from, where the rows set aside leave only one."""
 MOST_VALIDATED = 2
 """Most parts that the final regression is validated on."""
+LAST = {"most_validated": MOST_VALIDATED, "last": True}
 CHEAP = 1e11
 """Rows x centres squared below which the width is searched once more at full size."""
 LAST_FACTORS = (1.0, 0.7, 1.4)
@@ -48,6 +53,8 @@ STILL_HELPS = 0.005
 """The metric takes a step at full size where the step before lowered the error by this part."""
 START_FEATURES, START_ROWS = 512, 12_000
 """Random features and rows on which scales are learned before the metric is."""
+FEW_FEATURES, FEW_STEPS = 256, 15
+"""The same of few rows, and most steps."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +106,10 @@ class MetricPlan:
     n_centres: int | None = None
     rank: int | None = None
 
+    def stages(self, n_rows: int) -> tuple[Stage, ...]:
+        """The stages of the search for so many rows."""
+        return (FEW_STAGE,) if n_rows < FEW_ROWS else self.effort.stages
+
     def centres_for(self, n_rows: int) -> int:
         """Centres of the finish for so many rows."""
         return self.effort.n_centres(n_rows) if self.n_centres is None else min(self.n_centres, n_rows)
@@ -141,6 +152,13 @@ class Ladder:
             self.callback(self.records[-1])
 
 
+def start_levels(n_rows: int, n_columns: int) -> tuple[Level, ...]:
+    """The sizes at which scales are learned on random features, before metrics are."""
+    if n_rows < FEW_ROWS:
+        return (Level(FEW_FEATURES, n_rows, FEW_STEPS, most_validated=2),)
+    return default_levels(min(n_rows, START_ROWS), START_FEATURES, n_columns)
+
+
 @dataclass(frozen=True)
 class Teacher:
     """How kernels are learned on some folds: what :func:`learn_metric_kernel` hands around."""
@@ -164,13 +182,15 @@ class Teacher:
             "isotropic": np.ones(n_columns),
             "scales": descent.best.kernel.scales(n_columns),
         }
-        rows = Rows.stack(list(folds.in_memory.head(EVIDENCE_ROWS).parts))
-        X = dense(rows.X).astype(np.float64)
-        for name in EVIDENCE_FAMILIES:
-            family = get_kernel(name)
-            start = family.replace(scale=np.full(n_columns, median_scale(family, X[:128])))
-            targets = rows.targets - rows.targets.mean(axis=0)
-            scales["evidence"] = learn_by_evidence(start, X, targets).scales(n_columns)
+        some = folds.head(EVIDENCE_ROWS).astype(np.float64)
+        chunks = [rows for _, rows in some.chunks()]
+        xp = namespace(chunks[0].targets)
+        X = xp.concat([rows.X if is_foreign(rows.X) else dense(rows.X) for rows in chunks])
+        targets = xp.concat([rows.targets for rows in chunks])
+        family = get_kernel(EVIDENCE_FAMILY)
+        start = family.replace(scale=np.full(n_columns, median_scale(family, fetch64(X[:128, :]))))
+        learned = learn_by_evidence(start, X, targets - xp.mean(targets, axis=0))
+        scales["evidence"] = learned.scales(n_columns)
         return Starts(self.metric.families, scales)
 
     def candidates(self, folds: FoldedRows, starts: Starts) -> list[Candidate]:
@@ -182,7 +202,7 @@ class Teacher:
         return search(
             folds,
             starts,
-            self.metric.effort.stages,
+            self.metric.stages(folds.n),
             self.metric.kinds,
             criterion=self.criterion,
             rng=self.rng,
@@ -194,7 +214,7 @@ class Teacher:
 
 def unseen_parts(folds: Folds) -> Iterator[tuple[Folds, Rows]]:
     """Rows to learn from, in parts of their own, and rows set aside: once, or every validated part in turn of few rows."""
-    in_turn = folds.validated if folds.n < FEW_ROWS and len(folds.validated) > 1 else folds.validated[:1]
+    in_turn = folds.validated[: MOST_SPLITS if folds.n < FEW_ROWS else 1]
     for k in in_turn:
         others = tuple(part for j, part in enumerate(folds.parts) if j != k)
         if len(others) == 1:
@@ -239,14 +259,14 @@ def judged(
 ) -> Iterator[tuple[tuple[Any, ...], Candidate]]:
     """Finalists with their errors on unseen rows: each on centres, and the kernel of the descent on random features too."""
     judge = teacher.place(Folds((Rows.stack(list(learned_on.parts)), unseen), validated=(1,)))
-    stage = teacher.metric.effort.stages[-1]
-    space = CentreSpace(judge, replace(stage, n_rows=judge.n), teacher.criterion, teacher.rng, None)
+    stage = replace(teacher.metric.stages(judge.n)[-1], n_rows=judge.n)
+    space = CentreSpace(judge, stage, teacher.criterion, teacher.rng)
     if "centres" in teacher.metric.finishes:
         for candidate in finalists:
             found = space.evaluate(candidate)
             teacher.ladder.add(found, "unseen rows", "centres", **space.size)
             yield (*found.recipe, "centres"), found
-    if "fourier" in teacher.metric.finishes:
+    if "fourier" in teacher.metric.finishes and (judge.n >= FEW_ROWS or len(teacher.metric.finishes) == 1):
         level = Level(2 * (stage.n_centres // 2), judge.n, 0)
         kernel = descent.best.kernel
         objective = FeatureSpace(judge, teacher.criterion, teacher.choices, teacher.rng).objective(kernel, level)
@@ -274,7 +294,7 @@ def finished(folds: FoldedRows, candidate: Candidate, finish: str, descent: Desc
 def _on_centres(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> tuple[Candidate, Criterion]:
     """The candidate on the centres of the finish; its metric takes a last step there if the ones before still helped."""
     n_centres = teacher.metric.centres_for(folds.n_to_fit)
-    space = CentreSpace(folds, Stage(folds.n, n_centres, 0, keep=1), teacher.criterion, teacher.rng, MOST_VALIDATED)
+    space = CentreSpace(folds, Stage(folds.n, n_centres, 0, keep=1), teacher.criterion, teacher.rng, **LAST)
     cheap = float(folds.n) * n_centres**2 < CHEAP
     found = space.best_width(candidate, LAST_FACTORS) if cheap else space.evaluate(candidate)
     if candidate.gain > STILL_HELPS and candidate.kind != "given":

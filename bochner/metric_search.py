@@ -41,8 +41,9 @@ GIVE_UP = 1.05
 """A step to an error this many times that of the best one ends the steps of a candidate."""
 CLEARLY_WORSE = 1.5
 """A candidate whose error is this many times that of the best one goes no further."""
-LARGEST_VARIANCE = 1e2
-"""Largest variance of the functions that a penalty stands for: see :data:`bochner.descent.LARGEST_VARIANCE`."""
+LARGEST_VARIANCE = 1e6
+"""Largest variance of the functions that a penalty stands for, as in :mod:`bochner.descent`. Kernels at centres fade away
+from them, as random features do not, so that it may be larger."""
 KEPT_SHARE = 0.999
 """The part of the trace of G that a low rank keeps, where nobody says how many directions."""
 
@@ -107,7 +108,11 @@ def with_metric(kernel: Kernel, G: Array, kind: str, rank: int | None = None) ->
 
 
 class CentreSpace:
-    """Held-out errors of kernels on centres among the rows, at one size; centres are rows that are not validated."""
+    """Held-out errors of kernels on centres among the rows, at one size.
+
+    While kernels are searched one part of the rows is predicted, and centres are others. For a ``last`` fit ``most_validated``
+    parts are, and centres are any rows that are fitted.
+    """
 
     def __init__(
         self,
@@ -115,16 +120,16 @@ class CentreSpace:
         stage: Stage,
         criterion: Callable[[Any], Criterion],
         rng: np.random.Generator,
-        most_validated: int | None = 1,
+        *,
+        most_validated: int = 1,
+        last: bool = False,
     ) -> None:
-        self.stage = stage
-        self.folds = folds.head(stage.n_rows, most_validated)
+        self.folds = folds.head(stage.n_rows, most_validated).astype(np.float64)
         self.criterion = criterion(self.folds)
         host = self.folds.in_memory
-        fitted = [part for k, part in enumerate(host.parts) if k not in host.validated] or list(host.parts)
-        rows = dense(Rows.stack(fitted).X)
-        n_centres = min(stage.n_centres, len(rows))
-        self.centres = rows[choose_centres(rows, n_centres, rng, method="random")]
+        others = [part for k, part in enumerate(host.parts) if k not in host.validated]
+        rows = dense(Rows.stack(host.to_fit if last or not others else others).X).astype(np.float64, copy=False)
+        self.centres = rows[choose_centres(rows, min(stage.n_centres, len(rows)), rng)]
         self.sample = rows[: 2 * SPREAD_ROWS]
 
     @property
@@ -161,11 +166,14 @@ class CentreSpace:
         return min(tried.values(), key=lambda each: each.value)
 
     def gradient_products(self, candidate: Candidate) -> Array:
-        """The mean outer product (m, m) of the gradients of a candidate's fit, over some of the rows."""
-        fit = self.criterion.fit(candidate.feature_map, candidate.evaluation)
-        some = self.folds.head(GRADIENT_ROWS)
-        parts = [part for _, part in some.chunks()]
-        sums = [part.n * outer_product(candidate.feature_map, part.X, fit.coef, part.weights) for part in parts]
+        """The mean outer product (m, m) of the gradients of a candidate's fit, over some of the rows.
+
+        The fit is one that has not seen the part that it predicts, so that its error stays an honest one.
+        """
+        evaluation = getattr(candidate.evaluation, "evaluation", candidate.evaluation)  # where it came from a checkpoint
+        coef, _ = evaluation.models[self.folds.validated[0]]
+        parts = [part for _, part in self.folds.head(GRADIENT_ROWS).chunks()]
+        sums = [part.n * outer_product(candidate.feature_map, part.X, coef, part.weights) for part in parts]
         return sum(sums) / sum(part.n for part in parts)
 
     def improve(self, candidate: Candidate, kind: str, steps: int, rank: int | None = None) -> Candidate:
@@ -239,7 +247,8 @@ def search(
                 unit = replace(candidate, kernel=rescaled(candidate.kernel, 1 / space.width(candidate.kernel)))
                 current = space.best_width(unit, FIRST_FACTORS)
                 tried += [] if must else [current]
-                tried += [space.improve(current, kind, stage.steps, rank) for kind in kinds]
+                growing = _kinds_from(current, kinds)
+                tried += [space.improve(current, kind, stage.steps, rank) for kind in growing]
             else:
                 current = space.best_width(candidate, NEXT_FACTORS)
                 tried.append(current if current.kind == "given" else space.improve(current, current.kind, stage.steps, rank))
@@ -248,6 +257,13 @@ def search(
             for candidate in sorted(tried, key=lambda each: each.value):
                 record(space, candidate, number)
     return staying
+
+
+def _kinds_from(candidate: Candidate, kinds: Sequence[str]) -> list[str]:
+    """Kinds of metric that grow from a start: none of kernels that are not radial; scales that were learned stay."""
+    if candidate.kernel.geometry != "radial":
+        return []
+    return [kind for kind in kinds if kind != "diagonal" or candidate.start == "isotropic" or len(kinds) == 1]
 
 
 def best_of(candidates: Sequence[Candidate], keep: int) -> list[Candidate]:

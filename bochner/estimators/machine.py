@@ -46,7 +46,7 @@ from bochner.features import CentreMap, FeatureChoices, FeatureMap
 from bochner.folds import FoldedRows, Rows
 from bochner.kernels import Kernel
 from bochner.leave_one_out import LeaveOneOutError
-from bochner.metric_kernel import START_FEATURES, START_ROWS, Choice, Teacher, learn_metric_kernel
+from bochner.metric_kernel import FEW_ROWS, Choice, Teacher, learn_metric_kernel, start_levels
 from bochner.memory import as_bytes, machine_bytes, readable
 from bochner.progress import PassLine, note
 from bochner.rows import Block, RowSource
@@ -222,9 +222,11 @@ class KernelMachine(KernelLearner):
         metric = metric_plan(self, folds)
         if metric is None:
             return Choice([], None)
-        in_memory = folds.in_memory
-        levels = default_levels(min(in_memory.n, START_ROWS), START_FEATURES, folds.n_columns)
-        plan = replace(self._plan(in_memory.n, folds.n_columns, None), levels=levels)
+        plan = replace(
+            self._plan(folds.in_memory.n, folds.n_columns, None),
+            levels=start_levels(folds.in_memory.n, folds.n_columns),
+            n_starts=2 if folds.n >= FEW_ROWS else 1,
+        )
         with self._watching(plan) as callback:
             teacher = Teacher(
                 plan=replace(plan, callback=callback),

@@ -61,17 +61,17 @@ def obstacle(estimator: Any) -> str | None:
         return "columns that share a scale"
     if estimator.schedule != "small-to-large":
         return f"schedule={estimator.schedule!r}"
-    if not radial_families(estimator):
+    if not metric_families(estimator):
         return "kernels that are not radial"
     return None
 
 
-def radial_families(estimator: Any) -> tuple[Kernel, ...]:
-    """The families that a metric can be learned for."""
+def metric_families(estimator: Any) -> tuple[Kernel, ...]:
+    """The families to try, if a metric can be learned for one of them."""
     if estimator._automatic:
         return tuple(get_kernel(name) for name in METRIC_FAMILIES)
     families = estimator._families()
-    return tuple(each.replace(scale=1.0) for each in families if each.geometry == "radial")
+    return tuple(each.replace(scale=1.0) for each in families) if any(each.geometry == "radial" for each in families) else ()
 
 
 def metric_plan(estimator: Any, folds: FoldedRows) -> MetricPlan | None:
@@ -87,7 +87,7 @@ def metric_plan(estimator: Any, folds: FoldedRows) -> MetricPlan | None:
     kinds = {"auto": ("diagonal", "full")}.get(estimator.metric, (estimator.metric,))
     finishes = ("centres", "fourier") if estimator.finish == "auto" else (estimator.finish,)
     return MetricPlan(
-        families=radial_families(estimator),
+        families=metric_families(estimator),
         kinds=kinds,
         must=estimator.metric in ("low-rank", "full"),
         finishes=finishes,
