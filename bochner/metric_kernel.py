@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from bochner.arrays import dense, fetch64, is_foreign, namespace
+from bochner.arrays import Array, dense, fetch64, is_foreign, namespace
 from bochner.criteria import Criterion
 from bochner.descent import Descent, Level, Plan, descend
 from bochner.evidence import learn_by_evidence
@@ -24,7 +24,7 @@ from bochner.features import FeatureChoices, FeatureMap
 from bochner.folds import FoldedRows, Folds, Rows
 from bochner.kernels import Kernel, get_kernel
 from bochner.kernels.bandwidth import median_scale
-from bochner.metric_search import Candidate, CentreSpace, Stage, Starts, search
+from bochner.metric_search import LARGER_FACTOR, Candidate, CentreSpace, Stage, Starts, search
 from bochner.single_kernel import FeatureSpace, LearnedKernel, default_levels
 from bochner.solvers.penalty_search import HIGHEST_PENALTY, LOWEST_PENALTY
 
@@ -34,7 +34,7 @@ FEW_ROWS = 2000
 """Below it one part that is set aside says little: several are, in turn."""
 MOST_SPLITS = 3
 """"Several": so many."""
-FEW_STAGE = Stage(2000, 700, 2, keep=4)
+FEW_STAGE = Stage(2000, 400, 2, keep=3)
 """The only stage of the search where rows are few."""
 MOST_UNSEEN = 4000
 """Most rows that are set aside to choose by."""
@@ -48,9 +48,10 @@ MOST_VALIDATED = 2
 LAST = {"most_validated": MOST_VALIDATED, "last": True}
 CHEAP = 1e11
 """Rows x centres squared below which the width is searched once more at full size."""
-LAST_FACTORS = (1.0, 0.7, 1.4)
 STILL_HELPS = 0.005
 """The metric takes a step at full size where the step before lowered the error by this part."""
+MANY_COLUMNS = 50
+"""Columns from which on their own units are a start too: they may be pixels, or other numbers of one kind."""
 START_FEATURES, START_ROWS = 512, 12_000
 """Random features and rows on which scales are learned before the metric is."""
 FEW_FEATURES, FEW_STEPS = 256, 15
@@ -75,7 +76,7 @@ class Effort:
 
 EFFORTS = {
     "default": Effort(
-        stages=(Stage(2500, 600, 1, keep=5), Stage(6000, 1200, 2, keep=3), Stage(14_000, 2400, 2, keep=2)),
+        stages=(Stage(2500, 600, 1, keep=4), Stage(6000, 1200, 2, keep=2), Stage(14_000, 2400, 1, keep=2)),
         most_centres=6000,
         finish_steps=1,
         work=1e12,
@@ -169,6 +170,8 @@ class Teacher:
     criterion: Callable[[Any], Criterion]
     choices: FeatureChoices
     place: Callable[[Folds], FoldedRows]
+    units: Array | None = None
+    """The spread of each column before it was standardised: scales at which columns count as they came."""
     ladder: Ladder = field(default_factory=Ladder)
 
     def descend(self, folds: FoldedRows) -> Descent:
@@ -182,6 +185,8 @@ class Teacher:
             "isotropic": np.ones(n_columns),
             "scales": descent.best.kernel.scales(n_columns),
         }
+        if self.units is not None and n_columns >= MANY_COLUMNS:
+            scales["units"] = self.units
         some = folds.head(EVIDENCE_ROWS).astype(np.float64)
         chunks = [rows for _, rows in some.chunks()]
         xp = namespace(chunks[0].targets)
@@ -258,8 +263,9 @@ def judged(
     finalists: list[Candidate], descent: Descent, learned_on: Folds, unseen: Rows, teacher: Teacher
 ) -> Iterator[tuple[tuple[Any, ...], Candidate]]:
     """Finalists with their errors on unseen rows: each on centres, and the kernel of the descent on random features too."""
-    judge = teacher.place(Folds((Rows.stack(list(learned_on.parts)), unseen), validated=(1,)))
-    stage = replace(teacher.metric.stages(judge.n)[-1], n_rows=judge.n)
+    stage = teacher.metric.stages(learned_on.n)[-1]
+    judge = teacher.place(Folds((Rows.stack(list(learned_on.head(stage.n_rows).parts)), unseen), validated=(1,)))
+    stage = replace(stage, n_rows=judge.n)
     space = CentreSpace(judge, stage, teacher.criterion, teacher.rng)
     if "centres" in teacher.metric.finishes:
         for candidate in finalists:
@@ -296,7 +302,7 @@ def _on_centres(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> tu
     n_centres = teacher.metric.centres_for(folds.n_to_fit)
     space = CentreSpace(folds, Stage(folds.n, n_centres, 0, keep=1), teacher.criterion, teacher.rng, **LAST)
     cheap = float(folds.n) * n_centres**2 < CHEAP
-    found = space.best_width(candidate, LAST_FACTORS) if cheap else space.evaluate(candidate)
+    found = space.best_width(candidate, LARGER_FACTOR, narrower_only=True) if cheap else space.evaluate(candidate)
     if candidate.gain > STILL_HELPS and candidate.kind != "given":
         found = space.improve(found, candidate.kind, teacher.metric.effort.finish_steps, teacher.metric.rank)
     return found, space.criterion

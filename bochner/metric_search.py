@@ -31,12 +31,14 @@ GRADIENT_ROWS = 4000
 """Most rows over which gradients are averaged."""
 SPREAD_ROWS = 512
 """Rows whose distances say how wide a kernel is."""
-FIRST_FACTORS = (1.0, 0.5, 2.0, 0.25)
-"""Multiples of the median scale among which a start is chosen."""
-NEXT_FACTORS = (1.0, 0.6, 1.6)
-"""Multiples among which the width of a new metric is chosen, and of one that comes to a larger size."""
-FARTHER = 3
-"""Most multiples that are tried beyond the first ones, where the best of these lies at their end."""
+FIRST_FACTOR, NEXT_FACTOR = 2.0, 1.4
+"""By how much distances change from one trial to the next where a start begins, and where a metric is new."""
+LARGER_FACTOR = 1.3
+"""The same where a kernel comes to a larger size, which carries narrower kernels: wider ones are not tried."""
+FARTHEST = 4
+"""Most trials in one direction."""
+BEST_FAMILIES = 2
+"""Families whose metrics grow at the first stage, for each start: the best ones as they are."""
 GIVE_UP = 1.05
 """A step to an error this many times that of the best one ends the steps of a candidate."""
 CLEARLY_WORSE = 1.5
@@ -152,18 +154,19 @@ class CentreSpace:
             candidate, value=found.value, log_alpha=found.log_alpha, evaluation=found, feature_map=feature_map
         )
 
-    def best_width(self, candidate: Candidate, factors: Sequence[float]) -> Candidate:
-        """The candidate at the best multiple of its distances, by a search that goes on where the best is at an end."""
-        tried = {factor: self.evaluate(replace(candidate, kernel=rescaled(candidate.kernel, factor))) for factor in factors}
-        for _ in range(FARTHER):
-            ordered = sorted(tried)
-            best = min(tried, key=lambda factor: tried[factor].value)
-            step = ordered[1] / ordered[0]
-            if best not in (ordered[0], ordered[-1]):
+    def best_width(self, candidate: Candidate, factor: float, *, narrower_only: bool = False) -> Candidate:
+        """The candidate at the best multiple of its distances: steps of ``factor`` up, or else down, while they help."""
+        best = self.evaluate(candidate)
+        for step in (factor,) if narrower_only else (factor, 1 / factor):
+            before = best.value
+            for k in range(1, FARTHEST + 1):
+                trial = self.evaluate(replace(best, kernel=rescaled(candidate.kernel, step**k)))
+                if trial.value >= best.value:
+                    break
+                best = trial
+            if best.value < before:
                 break
-            factor = best / step if best == ordered[0] else best * step
-            tried[factor] = self.evaluate(replace(candidate, kernel=rescaled(candidate.kernel, factor)))
-        return min(tried.values(), key=lambda each: each.value)
+        return best
 
     def gradient_products(self, candidate: Candidate) -> Array:
         """The mean outer product (m, m) of the gradients of a candidate's fit, over some of the rows.
@@ -183,7 +186,7 @@ class CentreSpace:
             width = self.width(current.kernel)
             kernel = with_metric(current.kernel, self.gradient_products(current), kind, rank)
             start = replace(current, kernel=rescaled(kernel, width / self.width(kernel)), kind=kind)
-            current = self.best_width(start, NEXT_FACTORS)
+            current = self.best_width(start, NEXT_FACTOR)
             gain = 1 - current.value / best.value
             if gain > 0:
                 best = replace(current, gain=gain)
@@ -241,17 +244,11 @@ def search(
     staying: list[Candidate] = []
     for number, stage in enumerate(stages, start=1):
         space = CentreSpace(folds, stage, criterion, rng)
-        tried: list[Candidate] = []
-        for candidate in starts.candidates() if number == 1 else staying:
-            if number == 1:
-                unit = replace(candidate, kernel=rescaled(candidate.kernel, 1 / space.width(candidate.kernel)))
-                current = space.best_width(unit, FIRST_FACTORS)
-                tried += [] if must else [current]
-                growing = _kinds_from(current, kinds)
-                tried += [space.improve(current, kind, stage.steps, rank) for kind in growing]
-            else:
-                current = space.best_width(candidate, NEXT_FACTORS)
-                tried.append(current if current.kind == "given" else space.improve(current, current.kind, stage.steps, rank))
+        if number == 1:
+            tried = _first_stage(space, starts, stage, kinds, rank, must=must)
+        else:
+            larger = [space.best_width(each, LARGER_FACTOR, narrower_only=True) for each in staying]
+            tried = [each if each.kind == "given" else space.improve(each, each.kind, stage.steps, rank) for each in larger]
         staying = best_of(tried, stage.keep)
         if record is not None:
             for candidate in sorted(tried, key=lambda each: each.value):
@@ -259,10 +256,24 @@ def search(
     return staying
 
 
+def _first_stage(
+    space: CentreSpace, starts: Starts, stage: Stage, kinds: Sequence[str], rank: int | None, *, must: bool
+) -> list[Candidate]:
+    """Every start of every family, and the metrics that grow from those of the best families."""
+    given = []
+    for candidate in starts.candidates():
+        unit = replace(candidate, kernel=rescaled(candidate.kernel, 1 / space.width(candidate.kernel)))
+        given.append(space.best_width(unit, FIRST_FACTOR))
+    grown = []
+    for start in starts.scales:
+        radial = [each for each in given if each.start == start and each.kernel.geometry == "radial"]
+        for candidate in sorted(radial, key=lambda each: each.value)[:BEST_FAMILIES]:
+            grown += [space.improve(candidate, kind, stage.steps, rank) for kind in _kinds_from(candidate, kinds)]
+    return grown if must else [*given, *grown]
+
+
 def _kinds_from(candidate: Candidate, kinds: Sequence[str]) -> list[str]:
-    """Kinds of metric that grow from a start: none of kernels that are not radial; scales that were learned stay."""
-    if candidate.kernel.geometry != "radial":
-        return []
+    """Kinds of metric that grow from a start; scales that were learned are not learned again."""
     return [kind for kind in kinds if kind != "diagonal" or candidate.start == "isotropic" or len(kinds) == 1]
 
 

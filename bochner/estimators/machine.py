@@ -235,6 +235,7 @@ class KernelMachine(KernelLearner):
                 criterion=criterion,
                 choices=choices,
                 place=lambda some: some if self._learned_on is None else on_device(some, self._learned_on),
+                units=self.standardiser_.spread,
             )
             return learn_metric_kernel(folds, teacher)
 
