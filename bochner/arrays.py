@@ -240,14 +240,18 @@ def solve_rows(rows: Array, triangle: Array, *, back: bool = False, out: Array |
 
 
 def _substitute(rows: Array, triangle: Array, back: bool) -> None:
-    """:func:`solve_rows` in place. SciPy's solver holds Python's lock, so it sees few columns and matmul does the rest."""
+    """:func:`solve_rows` in place: one half of the columns, their part in the others by a product, the other half.
+
+    SciPy's solver holds Python's lock, so it sees few columns and matmul does the rest.
+    """
     d = triangle.shape[0]
-    trsm = blas.strsm if rows.dtype == np.float32 else blas.dtrsm
-    starts = range(0, d, SOLVE_COLUMNS)
-    for start in reversed(starts) if back else starts:
-        some = slice(start, min(start + SOLVE_COLUMNS, d))
-        done = slice(some.stop, d) if back else slice(0, start)
-        right = rows[:, some]
-        if done.start < done.stop:
-            right = right - rows[:, done] @ (triangle[done, some] if back else triangle[some, done].T)
-        rows[:, some] = trsm(1.0, triangle[some, some], right.T, side=0, lower=1, trans_a=int(back), overwrite_b=0).T
+    if d <= SOLVE_COLUMNS:
+        trsm = blas.strsm if rows.dtype == np.float32 else blas.dtrsm
+        rows[...] = trsm(1.0, triangle, rows.T, side=0, lower=1, trans_a=int(back)).T
+        return
+    middle = SOLVE_COLUMNS * ((d // SOLVE_COLUMNS + 1) // 2)
+    low, high, across = slice(0, middle), slice(middle, d), triangle[middle:, :middle]
+    first, second = (high, low) if back else (low, high)
+    _substitute(rows[:, first], triangle[first, first], back)
+    rows[:, second] -= rows[:, first] @ (across if back else across.T)
+    _substitute(rows[:, second], triangle[second, second], back)

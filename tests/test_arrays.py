@@ -130,3 +130,52 @@ def test_distances_of_rows_too_large_to_square(size):
     distances = arrays.squared_distances(X, X)
     np.testing.assert_array_equal(distances[[0, 1, 2, 0], [0, 1, 2, 1]], 0)
     np.testing.assert_array_equal(distances[2, :2], np.inf)
+
+
+@pytest.mark.parametrize("convert", [np.asarray, torch.tensor, array_api_strict.asarray], ids=["numpy", "torch", "strict"])
+@pytest.mark.parametrize("m", [1, 3])
+def test_weighted_products(m, convert, rng):
+    X, Z, A = near_duplicates(rng, 4, m), near_duplicates(rng, 3, m), rng.standard_normal((m, 2))
+    Z[:4] = X[:4]
+    differences = X[:, None] - Z[None]
+    distance = np.sqrt(((differences @ A) ** 2).sum(axis=2))
+    W = rng.standard_normal(distance.shape) / np.where(distance > 0, distance, np.inf)
+    expected = np.einsum("nk,nki,nkj->ij", W, differences, differences @ A)
+    got = arrays.weighted_products(*map(convert, (W, X, Z, X @ A, Z @ A)))
+    # As for the weighted squares; with x - z up to a hundred times (x - z) A where a direction is nearly lost.
+    np.testing.assert_allclose(arrays.fetch(got), expected, rtol=0, atol=16 * 12 * (m + 3) * EPS * 1e4 * 50**0.5)
+
+
+@pytest.mark.parametrize("convert", [np.array, torch.tensor, array_api_strict.asarray], ids=["numpy", "torch", "strict"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_triangles(dtype, convert, rng):
+    """A factor, and solves with it there and back, against NumPy's own; a matrix that has none says so."""
+    d, eps = 300, float(np.finfo(dtype).eps)
+    B = rng.standard_normal((d, 2 * d)).astype(dtype)
+    matrix, rows = (B @ B.T / d + np.eye(d, dtype=dtype)).astype(dtype), rng.standard_normal((7, d)).astype(dtype)
+    triangle, failed = arrays.cholesky(
+        convert(matrix) if convert is not np.array else np.asfortranarray(matrix), 0.5, clean=True
+    )
+    assert not failed
+    L = np.linalg.cholesky(matrix.astype(float) + 0.5 * np.eye(d))
+    # Eigenvalues from 1.5 to 8: a condition number below six, and three of the factor.
+    np.testing.assert_allclose(arrays.fetch(triangle), L, rtol=0, atol=d * eps * 6)
+    for back in (False, True):
+        expected = np.linalg.solve(L.T if back else L, rows.T).T
+        got = arrays.solve_rows(convert(rows), triangle, back=back)
+        np.testing.assert_allclose(arrays.fetch(got), expected, rtol=0, atol=d * eps * 30)
+        out = convert(np.zeros((7, d), dtype=dtype))
+        assert arrays.solve_rows(convert(rows), triangle, back=back, out=out) is out
+        np.testing.assert_allclose(arrays.fetch(out), expected, rtol=0, atol=d * eps * 30)
+        own = convert(rows)
+        assert arrays.solve_rows(own, triangle, back=back, out=own) is own
+        np.testing.assert_allclose(arrays.fetch(own), expected, rtol=0, atol=d * eps * 30)
+    assert arrays.cholesky(convert(-np.eye(3, dtype=dtype)))[1]
+
+
+def test_a_read_only_array_is_copied_where_it_could_be_written_to():
+    values = np.ones(3)
+    values.flags.writeable = False
+    placed = arrays.place(values, like=torch.zeros(1, dtype=torch.float64))
+    placed += 1
+    np.testing.assert_array_equal(values, 1)
