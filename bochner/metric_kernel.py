@@ -19,6 +19,7 @@ import numpy as np
 from bochner.arrays import Array, dense, fetch64, is_foreign, namespace
 from bochner.criteria import Criterion
 from bochner.descent import Descent, Level, Plan, descend
+from bochner.engines.devices import DeviceFolds
 from bochner.evidence import learn_by_evidence
 from bochner.features import FeatureChoices, FeatureMap
 from bochner.folds import FoldedRows, Folds, Rows
@@ -48,6 +49,8 @@ MOST_VALIDATED = 2
 LAST = {"most_validated": MOST_VALIDATED, "last": True}
 CHEAP = 1e11
 """Rows x centres squared below which the width is searched once more at full size."""
+BY_SUMS, BY_SUMS_ON_DEVICE = 2e11, 5e12
+"""Rows x centres squared up to which the last regression is solved from sums of products, and not by iterations."""
 STILL_HELPS = 0.005
 """The metric takes a step at full size where the step before lowered the error by this part."""
 MANY_COLUMNS = 50
@@ -65,31 +68,28 @@ class Effort:
     stages: tuple[Stage, ...]
     most_centres: int
     finish_steps: int
-    work: float
-    """Most rows x centres squared of the finish, as long as there are 2000 centres."""
+    entries: float
+    """Most rows x centres of the finish, as long as there are 2000 centres."""
 
     def n_centres(self, n_rows: int) -> int:
         """Centres of the finish for so many rows."""
-        affordable = max(2000, int((self.work / max(n_rows, 1)) ** 0.5))
-        return int(min(n_rows, self.most_centres, affordable))
+        return int(min(n_rows, self.most_centres, max(FEWEST_CENTRES, self.entries / max(n_rows, 1))))
 
 
+FEWEST_CENTRES = 2000
+"""Centres of the finish, however many rows there are."""
 EFFORTS = {
     "default": Effort(
         stages=(Stage(2500, 600, 1, keep=4), Stage(6000, 1200, 2, keep=2), Stage(14_000, 2400, 1, keep=2)),
-        most_centres=6000,
+        most_centres=8000,
         finish_steps=1,
-        work=1e12,
+        entries=4e8,
     ),
     "best": Effort(
-        stages=(
-            Stage(4000, 1000, 2, keep=6),
-            Stage(10_000, 2000, 2, keep=4),
-            Stage(30_000, 5000, 2, keep=2),
-        ),
-        most_centres=20_000,
+        stages=(Stage(4000, 1000, 2, keep=6), Stage(10_000, 2000, 2, keep=3), Stage(30_000, 5000, 2, keep=2)),
+        most_centres=50_000,
         finish_steps=1,
-        work=2e13,
+        entries=2e9,
     ),
 }
 
@@ -106,14 +106,18 @@ class MetricPlan:
     """Whether only the kinds named will do, and no kernel as it started."""
     n_centres: int | None = None
     rank: int | None = None
+    room: float = np.inf
+    """Bytes that matrices may take."""
 
     def stages(self, n_rows: int) -> tuple[Stage, ...]:
         """The stages of the search for so many rows."""
         return (FEW_STAGE,) if n_rows < FEW_ROWS else self.effort.stages
 
     def centres_for(self, n_rows: int) -> int:
-        """Centres of the finish for so many rows."""
-        return self.effort.n_centres(n_rows) if self.n_centres is None else min(self.n_centres, n_rows)
+        """Centres of the finish for so many rows: no more than there is room for three matrices of all pairs of."""
+        if self.n_centres is not None:
+            return min(self.n_centres, n_rows)
+        return int(min(self.effort.n_centres(n_rows), (self.room / (3 * 8)) ** 0.5))
 
 
 @dataclass(frozen=True)
@@ -170,6 +174,8 @@ class Teacher:
     criterion: Callable[[Any], Criterion]
     choices: FeatureChoices
     place: Callable[[Folds], FoldedRows]
+    iterated: Callable[[Any], Criterion] | None = None
+    """The criterion of a last regression on many centres; None: the same as of all others."""
     units: Array | None = None
     """The spread of each column before it was standardised: scales at which columns count as they came."""
     ladder: Ladder = field(default_factory=Ladder)
@@ -228,35 +234,71 @@ def unseen_parts(folds: Folds) -> Iterator[tuple[Folds, Rows]]:
 
 
 def learn_metric_kernel(folds: FoldedRows, teacher: Teacher) -> Choice:
-    """Learn kernel, metric and finish on ``folds`` of rows, and fit the chosen ones on all rows to fit."""
-    errors: dict[tuple[Any, ...], list[float]] = {}
-    winners: dict[tuple[Any, ...], Candidate] = {}
-    splits = list(unseen_parts(folds.in_memory))
-    for learned_on, unseen in splits:
-        learning = teacher.place(learned_on)
-        descent = teacher.descend(learning)
-        starts = teacher.starts(learning, descent)
-        finalists = teacher.candidates(learning, starts)
-        for key, candidate in judged(finalists, descent, learned_on, unseen, teacher):
-            errors.setdefault(key, []).append(candidate.value)
-            winners[key] = candidate
-    most = max(len(values) for values in errors.values())
-    chosen = min((key for key in errors if len(errors[key]) == most), key=lambda key: np.mean(errors[key]))
-    candidate, finish = winners[chosen], chosen[-1]
-    if len(splits) > 1:
-        descent = teacher.descend(folds)
-        if finish == "fourier":
-            candidate = replace(candidate, kernel=descent.best.kernel)
-        else:
-            starts = teacher.starts(folds, descent).only(candidate.recipe)
-            again = replace(teacher, metric=replace(teacher.metric, kinds=() if chosen[2] == "given" else (chosen[2],)))
-            found = again.candidates(folds, starts)
-            candidate = next((each for each in found if each.recipe == candidate.recipe), found[0])
+    """Learn kernel, metric and finish on ``folds`` of rows, and fit the chosen ones on all rows to fit.
+
+    Ctrl-C ends learning early: the kernel whose scales were learned last is fitted.
+    """
+    contest = Contest(folds, teacher)
+    try:
+        candidate, finish = contest.winner()
+    except KeyboardInterrupt:
+        if contest.descent is None:
+            raise
+        contest.descent = replace(contest.descent, interrupted=True)
+        candidate, finish = contest.scales_alone(), "centres" if "centres" in teacher.metric.finishes else "fourier"
     for row in teacher.ladder.records:
-        key = (row["kernel"], row["start"], row["metric"], row["finish"])
-        row["chosen"] = key == chosen and row["stage"] == "unseen rows"
-    plain = finish == "fourier" and candidate.kind == "given"
-    return Choice(teacher.ladder.records, None if plain else finished(folds, candidate, finish, descent, teacher))
+        chosen = (row["kernel"], row["start"], row["metric"], row["finish"]) == (*candidate.recipe, finish)
+        row["chosen"] = chosen and row["stage"] == "unseen rows"
+    plain = finish == "fourier" and candidate.kind == "given" and not contest.descent.interrupted
+    learned = None if plain else finished(folds, candidate, finish, contest.descent, teacher)
+    return Choice(teacher.ladder.records, learned)
+
+
+class Contest:
+    """Candidates and their errors on rows set aside, over one split or several."""
+
+    def __init__(self, folds: FoldedRows, teacher: Teacher) -> None:
+        self.folds = folds
+        self.teacher = teacher
+        self.descent: Any = None
+        """The latest one, a Descent."""
+
+    def scales_alone(self) -> Candidate:
+        """The kernel of the latest descent."""
+        return Candidate(self.descent.best.kernel, "scales", "given", log_alpha=self.descent.best.log_alpha)
+
+    def winner(self) -> tuple[Candidate, str]:
+        """The candidate of the least error on unseen rows, and its finish."""
+        errors: dict[tuple[str, ...], list[float]] = {}
+        latest: dict[tuple[str, ...], Candidate] = {}
+        splits = list(unseen_parts(self.folds.in_memory))
+        for learned_on, unseen in splits:
+            learning = self.teacher.place(learned_on)
+            starts = self._starts(learning)
+            finalists = self.teacher.candidates(learning, starts)
+            for key, candidate in judged(finalists, self.descent, learned_on, unseen, self.teacher):
+                errors.setdefault(key, []).append(candidate.value)
+                latest[key] = candidate
+        most = max(len(values) for values in errors.values())
+        chosen = min((key for key in errors if len(errors[key]) == most), key=lambda key: float(np.mean(errors[key])))
+        candidate, finish = latest[chosen], chosen[-1]
+        return (self._again(candidate, finish) if len(splits) > 1 else candidate), finish
+
+    def _starts(self, folds: FoldedRows) -> Starts:
+        self.descent = self.teacher.descend(folds)
+        if self.descent.interrupted:
+            raise KeyboardInterrupt
+        return self.teacher.starts(folds, self.descent)
+
+    def _again(self, candidate: Candidate, finish: str) -> Candidate:
+        """A candidate of some of the rows, learned again on all of them."""
+        starts = self._starts(self.folds)
+        if finish == "fourier" and candidate.kind == "given":
+            return self.scales_alone()
+        kinds = () if candidate.kind == "given" else (candidate.kind,)
+        teacher = replace(self.teacher, metric=replace(self.teacher.metric, kinds=kinds))
+        found = teacher.candidates(self.folds, starts.only(candidate.recipe))
+        return next((each for each in found if each.recipe == candidate.recipe), found[0])
 
 
 def judged(
@@ -272,14 +314,25 @@ def judged(
             found = space.evaluate(candidate)
             teacher.ladder.add(found, "unseen rows", "centres", **space.size)
             yield (*found.recipe, "centres"), found
-    if "fourier" in teacher.metric.finishes and (judge.n >= FEW_ROWS or len(teacher.metric.finishes) == 1):
+    for candidate in _for_features(finalists, descent, teacher, few=judge.n < FEW_ROWS):
         level = Level(2 * (stage.n_centres // 2), judge.n, 0)
-        kernel = descent.best.kernel
-        objective = FeatureSpace(judge, teacher.criterion, teacher.choices, teacher.rng).objective(kernel, level)
-        point = objective.evaluate(kernel, descent.best.log_alpha, gradient=False, bounds=(LOWEST_PENALTY, HIGHEST_PENALTY))
-        found = Candidate(kernel, "scales", "given", point.value, point.log_alpha)
+        objective = FeatureSpace(judge, teacher.criterion, teacher.choices, teacher.rng).objective(candidate.kernel, level)
+        bounds = LOWEST_PENALTY, HIGHEST_PENALTY
+        point = objective.evaluate(candidate.kernel, candidate.log_alpha, gradient=False, bounds=bounds)
+        found = replace(candidate, value=point.value, log_alpha=point.log_alpha)
         teacher.ladder.add(found, "unseen rows", "fourier", n_rows=judge.n, n_features=level.n_features)
         yield (*found.recipe, "fourier"), found
+
+
+def _for_features(finalists: list[Candidate], descent: Descent, teacher: Teacher, *, few: bool) -> list[Candidate]:
+    """What is tried on random features: the kernel of the descent, but not with few rows, where centres are all of them.
+
+    Where nothing else is to be tried, all finalists too.
+    """
+    scales = Candidate(descent.best.kernel, "scales", "given", log_alpha=descent.best.log_alpha)
+    if teacher.metric.finishes == ("fourier",):
+        return finalists if teacher.metric.must else [*finalists, scales]
+    return [scales] if "fourier" in teacher.metric.finishes and not few else []
 
 
 def finished(folds: FoldedRows, candidate: Candidate, finish: str, descent: Descent, teacher: Teacher) -> LearnedKernel:
@@ -300,12 +353,20 @@ def finished(folds: FoldedRows, candidate: Candidate, finish: str, descent: Desc
 def _on_centres(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> tuple[Candidate, Criterion]:
     """The candidate on the centres of the finish; its metric takes a last step there if the ones before still helped."""
     n_centres = teacher.metric.centres_for(folds.n_to_fit)
-    space = CentreSpace(folds, Stage(folds.n, n_centres, 0, keep=1), teacher.criterion, teacher.rng, **LAST)
-    cheap = float(folds.n) * n_centres**2 < CHEAP
+    work = float(folds.n) * n_centres**2
+    by_sums = teacher.iterated is None or not isinstance(folds, Folds) or work <= _by_sums(folds)
+    criterion = teacher.criterion if by_sums else teacher.iterated
+    space = CentreSpace(folds, Stage(folds.n, n_centres, 0, keep=1), criterion, teacher.rng, **LAST)
+    cheap = work < CHEAP or isinstance(folds, DeviceFolds)
     found = space.best_width(candidate, LARGER_FACTOR, narrower_only=True) if cheap else space.evaluate(candidate)
     if candidate.gain > STILL_HELPS and candidate.kind != "given":
         found = space.improve(found, candidate.kind, teacher.metric.effort.finish_steps, teacher.metric.rank)
     return found, space.criterion
+
+
+def _by_sums(folds: FoldedRows) -> float:
+    """Rows x centres squared up to which sums of products are made: a device makes more of them in the same time."""
+    return BY_SUMS_ON_DEVICE if isinstance(folds, DeviceFolds) else BY_SUMS
 
 
 def _on_features(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> tuple[Candidate, Criterion]:

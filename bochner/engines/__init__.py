@@ -11,6 +11,7 @@ from bochner.engines.passes import (
     pull_back,
     pull_back_folds,
     quadratic_form,
+    squared_lengths,
 )
 
 __all__ = [
@@ -24,4 +25,5 @@ __all__ = [
     "pull_back",
     "pull_back_folds",
     "quadratic_form",
+    "squared_lengths",
 ]

@@ -58,7 +58,7 @@ def _by_partition(method: Callable[..., Any], estimator: Any, X: Any, *args: Any
     check_is_fitted(estimator)
     rows = dask_layout(X)
     check_columns(estimator, rows, reset=False)
-    light = travelling(estimator, *(("moments_",) if args or options else ()))
+    light = travelling(estimator, *(("moments_", "_few_centres") if args or options else ()))
     function = partial(_of_rows, method, light, args, options)
     return map_rows(function, X, like=function(np.zeros((1, rows.n_columns), dtype=rows.dtype)))
 

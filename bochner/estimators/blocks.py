@@ -32,7 +32,7 @@ BLOCKS_AT_A_TIME = 12
 COPIES = 4
 """How often a table in memory is there at a time while it is learned from."""
 IN_BLOCKS = "these rows come in blocks (or are more than max_memory has room for)"
-STAYS = ("callback", "validation", "random_state", "history_", "moments_")
+STAYS = ("callback", "validation", "random_state", "history_", "moments_", "_few_centres")
 """Attributes of learners that tasks on other machines do not need: some cannot go there, some are large."""
 PARTS = ("columns", "sampler", "targets")
 """What a first pass consists of, beside two numbers."""

@@ -160,6 +160,7 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
         if hasattr(self, "feature_map_"):
             self._grow(X, y, sample_weight)
             return self
+        self._needs_sums = True
         if learned_in_blocks(X, self.max_memory):
             return self._finish(self._learn_blocks(X, y, classes, sample_weight))
         X, weights = self._check_fit_rows(X, sample_weight)

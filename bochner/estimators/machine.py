@@ -44,6 +44,7 @@ from bochner.estimators.resuming import check_checkpoint, generator, resuming
 from bochner.estimators.validation import check_flags, check_option, check_rows, check_weights, on_host
 from bochner.features import CentreMap, FeatureChoices, FeatureMap
 from bochner.folds import FoldedRows, Rows
+from bochner.iterated_ridge import IteratedHeldOutError
 from bochner.kernels import Kernel
 from bochner.leave_one_out import LeaveOneOutError
 from bochner.metric_kernel import FEW_ROWS, Choice, Teacher, learn_metric_kernel, start_levels
@@ -66,6 +67,8 @@ FEWEST_SAMPLED = 32_000
 """Rows in blocks of which all are read into memory where there are no more, and where memory allows."""
 MATRIX_SHARE = 0.5
 """The part of ``max_memory`` that matrices of all pairs of features may take, where nobody says how many features."""
+DEVIATION_CENTRES = 1000
+"""Centres that deviations are read off where the model has many more of them."""
 SCHEDULES = ("small-to-large", "full")
 
 
@@ -235,9 +238,13 @@ class KernelMachine(KernelLearner):
                 criterion=criterion,
                 choices=choices,
                 place=lambda some: some if self._learned_on is None else on_device(some, self._learned_on),
+                iterated=None if self._needs_sums else IteratedHeldOutError,
                 units=self.standardiser_.spread,
             )
             return learn_metric_kernel(folds, teacher)
+
+    _needs_sums = False
+    """Whether the sums over all rows must be kept, since more rows are to come."""
 
     @property
     def loss_name(self) -> str:
@@ -294,6 +301,15 @@ class KernelMachine(KernelLearner):
                 if rows is None
                 else moments(self.feature_map_, self._exact_enough(rows.X), rows.targets, rows.weights)
             )
+        self._keep_deviations(folds)
+
+    def _keep_deviations(self, folds: FoldedRows) -> None:
+        """The map and the sums of some centres, where the model has so many that there are no sums of them."""
+        self._few_centres = None
+        if self.keep_moments and self.moments_ is None and isinstance(self.feature_map_, CentreMap):
+            few = CentreMap(self.feature_map_.kernel, self.feature_map_.centres[:DEVIATION_CENTRES])
+            rows = Rows.stack(folds.in_memory.to_fit)
+            self._few_centres = few, moments(few, rows.X, rows.targets, rows.weights)
 
     def _keep_coefficients(self, coef: Array, intercept: Array) -> None:
         self.coef_ = coef * self._target_standardiser.spread
@@ -302,7 +318,11 @@ class KernelMachine(KernelLearner):
     def _grow(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Add rows to the normal equations of a fitted model and solve them again; kernel and penalty stay."""
         if self.moments_ is None:
-            raise ValueError("partial_fit needs the sums over earlier rows: fit with keep_moments=True.")
+            advice = "fit with keep_moments=True"
+            if self.keep_moments:
+                n = self.feature_map_.n_features
+                advice = f"they are not made of {n} centres; begin with partial_fit, or fit with n_centres=2000"
+            raise ValueError(f"partial_fit needs the sums over earlier rows: {advice}.")
         if is_dask(X):
             source = dask_rows(X, y, sample_weight)
             check_columns(self, source, reset=False)

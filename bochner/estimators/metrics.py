@@ -5,11 +5,13 @@ from __future__ import annotations
 import numbers
 from typing import Any
 
+import numpy as np
 from scipy import sparse
 
 from bochner.estimators.validation import check_option
 from bochner.folds import FoldedRows
 from bochner.kernels import Kernel, get_kernel
+from bochner.memory import as_bytes
 from bochner.metric_kernel import EFFORTS, METRIC_FAMILIES, MetricPlan
 
 METRICS = ("auto", "diagonal", "low-rank", "full")
@@ -94,4 +96,5 @@ def metric_plan(estimator: Any, folds: FoldedRows) -> MetricPlan | None:
         effort=EFFORTS["default" if estimator.effort == "fast" else estimator.effort],
         n_centres=estimator.n_centres,
         rank=estimator.rank,
+        room=np.inf if estimator._learned_on is not None else as_bytes(estimator.max_memory),
     )

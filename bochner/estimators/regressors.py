@@ -138,7 +138,8 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         What the final regression is fitted on: random Fourier features, or kernels at data centres (Nyström), which are
         exact where all rows are centres. "auto" tries both on unseen rows; with ``n_features`` given it is "fourier".
     n_centres : int or None, default=None
-        Number of centres. None: all rows up to 6000 (20,000 with effort="best"), fewer where rows are very many.
+        Number of centres. None: all rows up to 8000 (50,000 with effort="best"), fewer where rows are very many or
+        memory is short.
     effort : {"fast", "default", "best"}, default="default"
         "fast" learns scales alone, on random features: metric="diagonal", finish="fourier". "best" searches metrics on more
         rows and has more centres. What each costs and gains is in docs/learning.md.
@@ -332,6 +333,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         The first call is a fit. Needs ``keep_moments``. X may be rows in blocks, as in ``fit``.
         """
         if not hasattr(self, "feature_map_"):
+            self._needs_sums = True
             return self.fit(X, y, sample_weight)
         self._grow(X, y, sample_weight)
         return self
@@ -355,13 +357,14 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
 
     def _deviations(self, X: Array) -> Array:
         """Standard deviations (n, c) of new observations, in the units of the targets."""
-        if self.moments_ is None:
+        feature_map, sums = self._few_centres or (self.feature_map_, self.moments_)
+        if sums is None:
             raise ValueError("return_std needs the sums over the training rows: fit with keep_moments=True.")
         rows = self._standardised(on_host(X))
         alphas = np.broadcast_to(self.alpha_, len(self.residual_deviation_))
         result = np.empty((rows.shape[0], len(alphas)))
         for alpha in np.unique(alphas):
-            relative = np.sqrt(relative_variances(self.feature_map_, rows, self.moments_, float(alpha)))
+            relative = np.sqrt(relative_variances(feature_map, rows, sums, float(alpha)))
             result[:, alphas == alpha] = relative[:, None] * self.residual_deviation_[alphas == alpha]
         return result
 

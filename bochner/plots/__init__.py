@@ -6,7 +6,7 @@ current style. Matplotlib is imported only when something is drawn: ``pip instal
 
 from bochner.plots.axes import Axes, rms_error
 from bochner.plots.kernels import plot_approximation, plot_convergence, plot_gram, plot_kernel
-from bochner.plots.learned import plot_calibration, plot_history, plot_predictions, plot_relevance
+from bochner.plots.learned import plot_calibration, plot_history, plot_metric, plot_predictions, plot_relevance, plot_selection
 from bochner.plots.weights import plot_kernel_weights, plot_path
 
 __all__ = [
@@ -18,8 +18,10 @@ __all__ = [
     "plot_history",
     "plot_kernel",
     "plot_kernel_weights",
+    "plot_metric",
     "plot_path",
     "plot_predictions",
     "plot_relevance",
+    "plot_selection",
     "rms_error",
 ]

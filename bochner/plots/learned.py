@@ -87,6 +87,70 @@ def plot_history(model: Any, ax: Axes | None = None) -> Axes:
     return ax
 
 
+def plot_metric(model: Any, ax: Axes | None = None, top: int = 20) -> Axes:
+    """The learned metric of standardised columns as a map of colours, the ``top`` columns of the largest entries.
+
+    Distances are (x - z) M (x - z)'. The diagonal of M says how far each column moves rows apart, the rest which columns work
+    together: two of the same sign in one direction, of opposite signs in the other. Colours are entries over the largest.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from bochner import KernelRegressor
+    >>> from bochner.plots import plot_metric
+    >>> model = KernelRegressor("gaussian", n_features=32, random_state=0).fit(*load_diabetes(return_X_y=True))
+    >>> len(plot_metric(model, top=5).get_yticklabels())
+    5
+    """
+    metric = require(model, "metric_", "KernelRegressor or KernelClassifier")
+    if top < 1:
+        raise ValueError(f"top must be the number of columns to show, at least 1, got {top!r}.")
+    shown = np.sort(np.argsort(-np.diagonal(metric), kind="stable")[:top])
+    names = [str(name) for name in getattr(model, "feature_names_in_", [f"x{i}" for i in range(len(metric))])]
+    values = metric[np.ix_(shown, shown)] / max(float(np.abs(metric).max()), np.finfo(np.float64).tiny)
+    ax = given_or_new(ax)
+    image = ax.imshow(values, cmap="RdBu_r", vmin=-1, vmax=1, interpolation="nearest")
+    ax.set_xticks(range(len(shown)), [names[i] for i in shown], rotation=90 if len(shown) > 4 else 0)
+    ax.set_yticks(range(len(shown)), [names[i] for i in shown])
+    ax.figure.colorbar(image, ax=ax, fraction=0.046, pad=0.04)
+    ax.set_title("metric" if len(shown) == len(metric) else f"metric, {len(shown)} of {len(metric)} columns")
+    return ax
+
+
+def plot_selection(model: Any, ax: Axes | None = None, top: int = 12) -> Axes:
+    """What was compared on unseen rows on the way to kernel, metric and finish: root mean squared errors, best at the top.
+
+    Each dot is one candidate on one part of the rows; the one that was chosen is filled.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import KernelRegressor
+    >>> from bochner.plots import plot_selection
+    >>> X = np.random.default_rng(0).standard_normal((120, 2))
+    >>> model = KernelRegressor("gaussian", random_state=0).fit(X, np.sin(X[:, 0] + X[:, 1]))
+    >>> plot_selection(model).get_xlabel()
+    'error on unseen rows'
+    """
+    records = [each for each in require(model, "selection_", "KernelRegressor or KernelClassifier") if each["stage"] == "unseen rows"]
+    if not records:
+        raise ValueError("This model compared nothing: its effort was 'fast', or its parameters left nothing to choose.")
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for record in records:
+        label = f"{record['kernel']}, {record['start']}, {record['metric']}, {record['finish']}"
+        groups.setdefault(label, []).append(record)
+    ordered = sorted(groups.items(), key=lambda item: float(np.mean([each["error"] for each in item[1]])))[:top]
+    ax = given_or_new(ax)
+    for row, (_, some) in enumerate(ordered):
+        chosen = any(each["chosen"] for each in some)
+        errors = [each["error"] ** 0.5 for each in some]
+        ax.plot(errors, [row] * len(errors), "o", color="C0", fillstyle="full" if chosen else "none", markersize=6)
+    ax.set_yticks(range(len(ordered)), [label for label, _ in ordered])
+    ax.set_ylim(len(ordered) - 0.5, -0.5)
+    ax.set_xlabel("error on unseen rows")
+    return ax
+
+
 def plot_calibration(model: Any, X: Any, y: Any, ax: Axes | None = None) -> Axes:
     """How often a class comes true against its predicted probability, in ten bins of probability, with the diagonal.
 

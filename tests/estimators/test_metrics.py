@@ -1,0 +1,142 @@
+"""metric, finish, effort: what the learners do with them, and what they refuse."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.kernel_ridge import KernelRidge
+
+from bochner import KernelClassifier, KernelRegressor
+from bochner.features import CentreMap
+from bochner.kernels import MetricKernel
+
+
+def made(n=200, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n + 200, 3)) * [1.0, 10.0, 0.1] + [5.0, 0.0, 0.0]
+    y = np.sin(1.5 * (X[:, 0] - 5 + X[:, 1] / 10)) + 0.05 * rng.standard_normal(n + 200)
+    return X[:n], y[:n], X[n:], y[n:]
+
+
+@pytest.fixture(scope="module")
+def by_default():
+    X, y, _, _ = made()
+    return KernelRegressor(random_state=0).fit(X, y)
+
+
+def test_by_default_a_metric_is_found_that_scales_cannot_be(by_default):
+    X, y, X_new, y_new = made()
+    assert by_default.finish_ == "centres"
+    assert isinstance(by_default.feature_map_, CentreMap)
+    assert isinstance(by_default.kernel_, MetricKernel)
+    plain = KernelRegressor(effort="fast", random_state=0).fit(X, y)
+    assert 1 - by_default.score(X_new, y_new) < 0.5 * (1 - plain.score(X_new, y_new))
+
+
+def test_the_metric_shows_the_interaction(by_default):
+    assert by_default.metric_.shape == (3, 3)
+    np.testing.assert_allclose(by_default.metric_, by_default.metric_.T)
+    leading = by_default.leading_directions(1)[0]
+    assert set(list(leading["weights"])[:2]) == {"x0", "x1"}
+    assert leading["share"] > 0.8
+    assert leading["weights"]["x0"] * leading["weights"]["x1"] > 0
+
+
+def test_the_kernel_is_in_the_units_of_the_data(by_default):
+    X, _, _, _ = made()
+    standardised = by_default.standardiser_(X)
+    M = by_default.metric_
+    difference = standardised[0] - standardised[1]
+    profile = by_default.kernel_.base.profile(np.sqrt(difference @ M @ difference))
+    np.testing.assert_allclose(by_default.kernel_(X[:1], X[1:2])[0, 0], profile, rtol=1e-8)
+    np.testing.assert_allclose(by_default.scale_ * by_default.standardiser_.spread, np.sqrt(np.diagonal(M)), rtol=1e-8)
+
+
+def test_all_that_was_compared_is_told(by_default):
+    records = by_default.selection_
+    assert {"stage", "kernel", "start", "metric", "finish", "n_rows", "error", "alpha", "seconds", "chosen"} <= set(records[0])
+    judged = [record for record in records if record["stage"] == "unseen rows"]
+    assert any(record["chosen"] for record in judged)
+    assert {record["finish"] for record in judged} <= {"centres", "fourier"}
+    assert not any(record["chosen"] for record in records if record["stage"] != "unseen rows")
+
+
+def test_centres_at_all_rows_are_exact_kernel_ridge(by_default):
+    X, y, X_new, _ = made()
+    assert by_default.feature_map_.n_features == len(X)
+    alpha = by_default.alpha_ * len(X)
+    K = by_default.kernel_(X)
+    ones = np.ones(len(X))
+    system = np.block([[K + alpha * np.eye(len(X)), ones[:, None]], [ones[None], np.zeros((1, 1))]])
+    solved = np.linalg.solve(system, np.append(y, 0.0))
+    expected = by_default.kernel_(X_new, X) @ solved[:-1] + solved[-1]
+    np.testing.assert_allclose(by_default.predict(X_new), expected, atol=1e-5)
+    centred = KernelRidge(alpha=alpha, kernel="precomputed").fit(K, y - solved[-1])
+    np.testing.assert_allclose(by_default.kernel_(X_new, X) @ centred.dual_coef_ + solved[-1], expected, atol=1e-5)
+
+
+def test_clone_and_pickle(by_default):
+    X, y, X_new, _ = made()
+    again = pickle.loads(pickle.dumps(by_default))
+    np.testing.assert_array_equal(again.predict(X_new), by_default.predict(X_new))
+    np.testing.assert_allclose(clone(by_default).fit(X, y).predict(X_new), by_default.predict(X_new), rtol=1e-12)
+
+
+def test_deviations_grow_away_from_the_rows(by_default):
+    X, _, _, _ = made()
+    _, near = by_default.predict(X[:20], return_std=True)
+    _, far = by_default.predict(X[:20] + [0.0, 1000.0, 0.0], return_std=True)
+    assert (far > 3 * near).all()
+
+
+@pytest.mark.parametrize(("metric", "finish"), [("low-rank", "centres"), ("full", "fourier"), ("diagonal", "centres")])
+def test_what_is_asked_for_is_what_comes(metric, finish):
+    X, y, X_new, y_new = made(150)
+    options = {"rank": 1} if metric == "low-rank" else {}
+    model = KernelRegressor("gaussian", metric=metric, finish=finish, random_state=0, **options).fit(X, y)
+    assert model.finish_ == finish
+    assert isinstance(model.kernel_, MetricKernel) == (metric != "diagonal")
+    if metric == "low-rank":
+        assert np.linalg.matrix_rank(model.metric_) == 1
+    assert model.score(X_new, y_new) > (0.5 if metric == "diagonal" else 0.9)
+
+
+def test_fast_is_the_paper():
+    X, y, X_new, _ = made(120)
+    fast = KernelRegressor(effort="fast", random_state=0).fit(X, y)
+    plain = KernelRegressor(metric="diagonal", finish="fourier", random_state=0).fit(X, y)
+    assert fast.selection_ == []
+    assert fast.finish_ == "fourier"
+    np.testing.assert_array_equal(fast.predict(X_new), plain.predict(X_new))
+
+
+def test_classes():
+    X, y = load_iris(return_X_y=True)
+    model = KernelClassifier(random_state=0).fit(X[::2], y[::2])
+    assert model.score(X[1::2], y[1::2]) > 0.9
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"metric": "round"}, "metric must be"),
+        ({"finish": "center"}, "finish must be"),
+        ({"effort": "most"}, "effort must be"),
+        ({"rank": 2}, "belongs to metric='low-rank'"),
+        ({"metric": "low-rank", "rank": 0}, "rank must be a positive whole number"),
+        ({"n_centres": -1}, "n_centres must be a positive whole number"),
+        ({"n_centres": 10, "finish": "fourier"}, "belongs to finish='centres'"),
+        ({"n_features": 10, "finish": "centres"}, "belongs to finish='fourier'"),
+        ({"metric": "full", "kernel": "skewed_chi2"}, "metric='full' is not for kernels that are not radial"),
+        ({"finish": "centres", "criterion": "loo"}, "finish='centres' is not for criterion='loo'"),
+        ({"metric": "full", "scale": "shared"}, "columns that share a scale"),
+        ({"metric": "full", "scale_penalty": "sparse"}, "scale_penalty='sparse'"),
+    ],
+)
+def test_refused(options, message):
+    X, y, _, _ = made(60)
+    with pytest.raises(ValueError, match=message):
+        KernelRegressor(**options).fit(np.abs(X), y)

@@ -1,0 +1,115 @@
+"""Metrics from gradients of fits on centres: formulas, invariances, limits."""
+
+import numpy as np
+import pytest
+
+from bochner.criteria import HeldOutError
+from bochner.folds import Folds, Rows
+from bochner.kernels import Gaussian, MetricKernel, get_kernel
+from bochner.metric_search import Candidate, CentreSpace, Stage, Starts, best_of, rescaled, search, with_metric
+
+
+def made(n=240, m=4, parts=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, m))
+    y = np.sin(2 * (X[:, 0] + X[:, 1])) + 0.05 * rng.standard_normal(n)
+    rows = [Rows(X[k::parts], y[k::parts, None], np.ones(len(X[k::parts]))) for k in range(parts)]
+    return Folds(tuple(rows), tuple(range(parts)))
+
+
+def space(folds, n_centres=180, **options):
+    return CentreSpace(folds, Stage(folds.n, n_centres, 1, 1), HeldOutError, np.random.default_rng(0), **options)
+
+
+def test_full_metric_is_the_root_of_the_outer_product():
+    G = np.cov(np.random.default_rng(0).standard_normal((4, 50)))
+    kernel = with_metric(Gaussian(scale=3.0), G, "full")
+    np.testing.assert_allclose(kernel.outer, G, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(with_metric(kernel, G, "diagonal").scales(4) ** 2, np.diagonal(G), rtol=1e-12)
+    low = with_metric(kernel, G, "low-rank", rank=2)
+    values = np.sort(np.linalg.eigvalsh(G))[::-1]
+    np.testing.assert_allclose(np.sort(np.linalg.eigvalsh(low.outer))[::-1][:2], values[:2], rtol=1e-10)
+    assert np.linalg.matrix_rank(low.outer) == 2
+
+
+def test_low_rank_of_all_columns_is_the_full_metric():
+    G = np.cov(np.random.default_rng(1).standard_normal((3, 50)))
+    X = np.random.default_rng(2).standard_normal((20, 3))
+    low, full = with_metric(Gaussian(), G, "low-rank", rank=3), with_metric(Gaussian(), G, "full")
+    np.testing.assert_allclose(low(X), full(X), rtol=1e-10)
+
+
+def test_rank_keeps_nearly_all_of_the_trace():
+    G = np.diag([4.0, 1.0, 1e-9, 1e-9])
+    assert with_metric(Gaussian(), G, "low-rank").metric.shape == (4, 2)
+
+
+def test_a_direction_of_two_columns_is_found():
+    found = search(
+        made(),
+        Starts((get_kernel("gaussian"),), {"isotropic": np.ones(4)}),
+        (Stage(240, 180, 3, keep=1),),
+        ("diagonal", "full"),
+        criterion=HeldOutError,
+        rng=np.random.default_rng(0),
+    )
+    assert found[0].kind == "full"
+    directions, _ = found[0].kernel.directions(1)
+    np.testing.assert_allclose(np.abs(directions[0]), np.array([1, 1, 0, 0]) / np.sqrt(2), atol=0.1)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "matern12", "matern32"])
+def test_predictions_of_a_full_metric_do_not_depend_on_a_rotation_of_the_columns(name):
+    folds = made()
+    Q = np.linalg.qr(np.random.default_rng(3).standard_normal((4, 4)))[0]
+    turned = Folds(tuple(Rows(part.X @ Q, part.targets, part.weights) for part in folds.parts), folds.validated)
+    values = []
+    for each in (folds, turned):
+        here = space(each)
+        start = here.evaluate(Candidate(get_kernel(name).replace(scale=np.full(4, 0.5)), "isotropic", "given"))
+        values.append(here.improve(start, "full", 2).value)
+    np.testing.assert_allclose(*values, rtol=1e-6)
+
+
+def test_gradients_come_from_a_fit_that_has_not_seen_the_part_it_predicts():
+    folds = made()
+    here = space(folds)
+    start = Candidate(Gaussian(scale=np.full(4, 0.5)), "isotropic", "given")
+    k = here.folds.validated[0]
+    others = tuple(
+        Rows(part.X, part.targets * (10.0 if j == k else 1.0), part.weights) for j, part in enumerate(folds.parts)
+    )
+    changed = space(Folds(others, folds.validated))
+    alpha = here.evaluate(start).log_alpha
+    fixed = [CentreSpace(each.folds, Stage(240, 180, 1, 1), lambda f: HeldOutError(f, penalty=float(np.exp(alpha))),
+                         np.random.default_rng(0)) for each in (here, changed)]
+    products = [each.gradient_products(each.evaluate(start)) for each in fixed]
+    np.testing.assert_allclose(*products, rtol=1e-8)
+
+
+def test_width_goes_down_the_error():
+    here = space(made())
+    narrow = Candidate(Gaussian(scale=np.full(4, 8.0)), "isotropic", "given")
+    assert here.best_width(narrow, 2.0).value < here.evaluate(narrow).value
+
+
+def test_rescaled_kernels_see_distances_times_a_number():
+    X = np.random.default_rng(0).standard_normal((5, 2))
+    for kernel in (Gaussian(scale=0.7), MetricKernel(Gaussian(), np.array([[1.0], [0.5]]))):
+        np.testing.assert_allclose(rescaled(kernel, 2.0)(X), kernel(2 * X), rtol=1e-12)
+
+
+def test_the_best_of_each_recipe_stays_and_clearly_worse_ones_go():
+    def candidate(value, start="isotropic", kind="full"):
+        return Candidate(Gaussian(), start, kind, value)
+
+    many = [candidate(1.0), candidate(1.2), candidate(1.1, "scales"), candidate(9.0, "evidence")]
+    assert [each.value for each in best_of(many, 3)] == [1.0, 1.1]
+
+
+def test_centres_are_rows_that_are_not_predicted_unless_the_fit_is_the_last():
+    folds = made()
+    here = space(folds, n_centres=1000)
+    predicted = folds.parts[here.folds.validated[0]].X
+    assert not np.isin(here.centres[:, 0], predicted[:, 0]).any()
+    assert len(space(folds, n_centres=1000, last=True).centres) == folds.n
