@@ -310,6 +310,11 @@ def _room(device: str, room: float | None) -> float:
     return SHARE * (free + gpu.memory_reserved(device) - gpu.memory_allocated(device))
 
 
+def free_room(gpu: str) -> float:
+    """SHARE of the bytes that are free on a GPU."""
+    return _room(gpu, None)
+
+
 def check_device(device: str) -> str:
     """PyTorch's own name for a device, or an error where there is none such."""
     torch = _torch()

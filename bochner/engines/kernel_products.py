@@ -1,0 +1,111 @@
+"""Products with a kernel matrix between rows and centres, there and back, kept in memory or made anew in every pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from array_api_compat import device
+
+from bochner.arrays import Array, double, gpu_of, is_foreign, namespace
+from bochner.engines.devices import free_room
+from bochner.engines.passes import sum_in_order
+from bochner.engines.threads import map_blocks, row_blocks
+from bochner.features import CentreKernels
+from bochner.memory import as_bytes
+
+HOST_BLOCK_BYTES = 2**22
+"""Size of a block of the kernel matrix in float64 on the CPU: on the way back it comes out of the cache."""
+DEVICE_BLOCK_BYTES = 2**29
+LEAST_ROWS = 16
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Some rows of one table, and where they are among the rows of all tables of a pass."""
+
+    table: int
+    rows: slice
+    among: slice
+
+
+class KernelProducts:
+    """Products with K = k(X, C) (n, M) for several tables of rows X and the centres C of a map.
+
+    K is kept in the floating type ``kept``, or made anew from the rows in every pass (None). Products are taken in
+    float64, and sums over rows in the order of the rows: on the CPU they have the same bits for any number of threads.
+    """
+
+    def __init__(self, kernels: CentreKernels, tables: Sequence[Array], kept: Any = None) -> None:
+        self._tables = list(tables)
+        self._kernels = kernels.place(self._tables[0])
+        self._foreign = is_foreign(self._tables[0])
+        self._kept = None if kept is None else [self._make(X, np.dtype(kept)) for X in self._tables]
+
+    @property
+    def n_centres(self) -> int:
+        """M."""
+        return self._kernels.n_features
+
+    def there(self, some: Sequence[int], dual: Array) -> Array:
+        """K dual for the rows of some tables, one under the other, and dual (M, k) in float64: (n, k)."""
+        parts = self._map(some, lambda stretch: self._block(stretch) @ dual)
+        return namespace(dual).concat(list(parts), axis=0)
+
+    def back(self, some: Sequence[int], values: Array) -> Array:
+        """K' values for values (n, k) in float64, of the rows of some tables: (M, k)."""
+        return sum_in_order(self._map(some, lambda stretch: self._block(stretch).T @ values[stretch.among, :]))
+
+    def there_and_back(self, some: Sequence[int], dual: Array, between: Callable[..., Array], *rows: Array) -> Array:
+        """K' between(K dual, *rows) for dual (M, k), block by block of ``rows``, arrays (n, ...), in one pass: (M, k)."""
+
+        def of_block(stretch: Stretch) -> Array:
+            values = self._block(stretch)
+            return values.T @ between(values @ dual, *(each[stretch.among] for each in rows))
+
+        return sum_in_order(self._map(some, of_block))
+
+    def _map(self, some: Sequence[int], function: Callable[[Stretch], Array]) -> Generator[Array, None, None]:
+        stretches = []
+        start = 0
+        for k in some:
+            n = self._tables[k].shape[0]
+            for rows in row_blocks(0, n, self._rows_a_block):
+                stretches.append(Stretch(k, rows, slice(start + rows.start, start + rows.stop)))
+            start += n
+        return (function(each) for each in stretches) if self._foreign else map_blocks(function, stretches)
+
+    @property
+    def _rows_a_block(self) -> int:
+        size = DEVICE_BLOCK_BYTES if self._foreign else HOST_BLOCK_BYTES
+        return max(LEAST_ROWS, size // (8 * self.n_centres))
+
+    def _block(self, stretch: Stretch) -> Array:
+        """Values of the kernel of some rows, in float64."""
+        if self._kept is not None:
+            return double(self._kept[stretch.table][stretch.rows])
+        X = self._tables[stretch.table]
+        return double(self._kernels.forward(X[stretch.rows, :] if self._foreign else X[stretch.rows]))
+
+    def _make(self, X: Array, dtype: np.dtype[Any]) -> Array:
+        """K of one table."""
+        shape = X.shape[0], self.n_centres
+        if self._foreign:
+            xp = namespace(X)
+            out = xp.empty(shape, dtype=getattr(xp, dtype.name), device=device(X))
+            for rows in row_blocks(0, shape[0], max(LEAST_ROWS, DEVICE_BLOCK_BYTES // (8 * self._kernels.widest))):
+                self._kernels.forward(X[rows, :], out=out[rows, :])
+            return out
+        out = np.empty(shape, dtype=dtype)
+        blocks = row_blocks(0, shape[0], max(LEAST_ROWS, HOST_BLOCK_BYTES // (8 * self.n_centres)))
+        for _ in map_blocks(lambda rows: self._kernels.forward(X[rows], out=out[rows]), blocks):
+            pass
+        return out
+
+
+def room_for_values(like: Array, budget: Any = None) -> float:
+    """Bytes that a kernel matrix may take where the rows ``like`` are: ``budget``, or a share of what is free there."""
+    gpu = gpu_of(like)
+    return as_bytes(budget) if budget is not None or gpu is None else free_room(gpu)
