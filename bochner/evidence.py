@@ -9,9 +9,9 @@ over the c targets, each with an amplitude of its own. With u_j = Q^-1 y_j its g
 
     dJ/dQ = (1/2) Q^-1 - (n / 2c) sum_j u_j u_j' / (y_j' u_j),
 
-which goes back to the scales by the kernel's own adjoint. Evidence has no folds and no luck of a split, which is why it tells
-columns apart on fewer rows than a held-out error needs; but it trusts the kernel to be right, so that the choice
-is left to the held-out error.
+which goes back to the scales by the kernel's own adjoint. Evidence has no folds and no luck of a split, which is why it
+tells columns apart on fewer rows than a held-out error needs; but it trusts the kernel to be right, so that the choice is
+left to the held-out error.
 """
 
 from __future__ import annotations

@@ -46,7 +46,6 @@ INNER_PARTS = 5
 """Parts of the rows to learn from, where the rows set aside leave only one."""
 MOST_VALIDATED = 2
 """Most parts that the final regression is validated on."""
-LAST = {"most_validated": MOST_VALIDATED, "last": True}
 CHEAP = 1e11
 """Rows x centres squared below which the width is searched once more at full size."""
 BY_SUMS, BY_SUMS_ON_DEVICE = 2e11, 5e12
@@ -354,9 +353,10 @@ def _on_centres(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> tu
     """The candidate on the centres of the finish; its metric takes a last step there if the ones before still helped."""
     n_centres = teacher.metric.centres_for(folds.n_to_fit)
     work = float(folds.n) * n_centres**2
-    by_sums = teacher.iterated is None or not isinstance(folds, Folds) or work <= _by_sums(folds)
-    criterion = teacher.criterion if by_sums else teacher.iterated
-    space = CentreSpace(folds, Stage(folds.n, n_centres, 0, keep=1), criterion, teacher.rng, **LAST)
+    by_sums = not isinstance(folds, Folds) or work <= _by_sums(folds)
+    criterion = teacher.criterion if by_sums or teacher.iterated is None else teacher.iterated
+    stage = Stage(folds.n, n_centres, 0, keep=1)
+    space = CentreSpace(folds, stage, criterion, teacher.rng, most_validated=MOST_VALIDATED, last=True)
     cheap = work < CHEAP or isinstance(folds, DeviceFolds)
     found = space.best_width(candidate, LARGER_FACTOR, narrower_only=True) if cheap else space.evaluate(candidate)
     if candidate.gain > STILL_HELPS and candidate.kind != "given":

@@ -1,9 +1,9 @@
 """Learned metrics: by which distances a kernel compares rows, read off the gradients of fits on data centres.
 
-A fit f(x) = sum_c a_c k(x, c) + b on centres c among the rows says in which directions of the columns predictions change: the
-average outer product of its gradients, G = (1/n) sum_i grad f(x_i) grad f(x_i)'. The next kernel has the metric A = G^(1/2)
-(its diagonal, for one scale a column; its leading directions, for a low rank), the best multiple of it by the held-out error,
-and its own fit; a few such steps converge or stop helping. Families of kernels, starts and kinds of metrics are candidates,
+A fit f(x) = sum_c a_c k(x, c) + b on centres c among the rows says in which directions of the columns predictions change:
+the average outer product of its gradients, G = (1/n) sum_i grad f(x_i) grad f(x_i)'. The next kernel has the metric
+A = G^(1/2) (its diagonal, for one scale a column; its leading directions, for a low rank), the best multiple of it by the
+held-out error, and its own fit; a few such steps converge or stop helping. Families of kernels, starts and kinds of metrics are candidates,
 which go from few rows and centres to many, fewer candidates at every stage. (The idea of recursive feature machines,
 Radhakrishnan et al., 2024.)
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from bochner.descent import family_name
 from bochner.engines.gradients import outer_product
 from bochner.features import CentreMap, FeatureMap
 from bochner.folds import FoldedRows, Rows
-from bochner.kernels import Kernel, MetricKernel
+from bochner.kernels import Kernel, MetricKernel, StationaryKernel
 from bochner.solvers.penalty_search import HIGHEST_PENALTY, LOWEST_PENALTY
 
 KINDS = ("diagonal", "low-rank", "full")
@@ -96,7 +96,7 @@ def rescaled(kernel: Kernel, factor: float) -> Kernel:
 
 def with_metric(kernel: Kernel, G: Array, kind: str, rank: int | None = None) -> Kernel:
     """The kernel's family with the metric G^(1/2) of a kind, G (m, m) the mean outer product of gradients."""
-    base = base_of(kernel).replace(scale=1.0)
+    base = cast(StationaryKernel, base_of(kernel).replace(scale=1.0))
     if kind == "diagonal":
         scales = np.sqrt(np.maximum(np.diagonal(G), 0.0))
         return base.replace(scale=np.maximum(scales, 1e-12 * max(float(scales.max()), np.finfo(np.float64).tiny)))
@@ -112,8 +112,8 @@ def with_metric(kernel: Kernel, G: Array, kind: str, rank: int | None = None) ->
 class CentreSpace:
     """Held-out errors of kernels on centres among the rows, at one size.
 
-    While kernels are searched one part of the rows is predicted, and centres are others. For a ``last`` fit ``most_validated``
-    parts are, and centres are any rows that are fitted.
+    While kernels are searched one part of the rows is predicted, and centres are others. For a ``last`` fit
+    ``most_validated`` parts are, and centres are any rows that are fitted.
     """
 
     def __init__(
@@ -150,9 +150,7 @@ class CentreSpace:
         error = min(candidate.value, 1.0) / 4
         lowest = float(np.clip(error / (LARGEST_VARIANCE * self.folds.n), LOWEST_PENALTY, 1e-2))
         found = self.criterion.evaluate(feature_map, candidate.log_alpha, gradient=False, bounds=(lowest, HIGHEST_PENALTY))
-        return replace(
-            candidate, value=found.value, log_alpha=found.log_alpha, evaluation=found, feature_map=feature_map
-        )
+        return replace(candidate, value=found.value, log_alpha=found.log_alpha, evaluation=found, feature_map=feature_map)
 
     def best_width(self, candidate: Candidate, factor: float, *, narrower_only: bool = False) -> Candidate:
         """The candidate at the best multiple of its distances: steps of ``factor`` up, or else down, while they help."""
@@ -176,7 +174,8 @@ class CentreSpace:
         evaluation = getattr(candidate.evaluation, "evaluation", candidate.evaluation)  # where it came from a checkpoint
         coef, _ = evaluation.models[self.folds.validated[0]]
         parts = [part for _, part in self.folds.head(GRADIENT_ROWS).chunks()]
-        sums = [part.n * outer_product(candidate.feature_map, part.X, coef, part.weights) for part in parts]
+        feature_map = cast(CentreMap, candidate.feature_map)
+        sums = [part.n * outer_product(feature_map, part.X, coef, part.weights) for part in parts]
         return sum(sums) / sum(part.n for part in parts)
 
     def improve(self, candidate: Candidate, kind: str, steps: int, rank: int | None = None) -> Candidate:
@@ -204,7 +203,7 @@ def _squares(rows: Array) -> Array:
 
 @dataclass(frozen=True)
 class Starts:
-    """What candidates are made of: families of kernels, and scales (m,) of standardised columns by the name of their start."""
+    """What candidates are made of: families of kernels, and scales (m,) of standardised columns by the names of starts."""
 
     families: tuple[Kernel, ...]
     scales: dict[str, Array]

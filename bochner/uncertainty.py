@@ -15,9 +15,9 @@ def relative_variances(feature_map: FeatureMap, rows: Array, moments: Moments, a
     """Variances (n,) of new observations at ``rows``, relative to the average over the rows of ``moments``.
 
     They are those of Bayesian regression: noise, intercept and coefficients together, 1 + 1/W + c' S^-1 c with c the
-    centred features of a row and S = A_c + W alpha I, in units of the noise. Features from centres fade where there are none,
-    and with them what the coefficients can vary: what the squared length of a row's features lacks of its mean over the
-    training rows varies as the functions do that the penalty stands for, with 1 / (W alpha).
+    centred features of a row and S = A_c + W alpha I, in units of the noise. Features from centres fade where there are
+    none, and with them what the coefficients can vary: what the squared length of a row's features lacks of its mean over
+    the training rows varies as the functions do that the penalty stands for, with 1 / (W alpha).
     """
     centred = CentredMoments(moments)
     factor = centred.solve(alpha).factor

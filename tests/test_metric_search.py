@@ -81,8 +81,15 @@ def test_gradients_come_from_a_fit_that_has_not_seen_the_part_it_predicts():
     )
     changed = space(Folds(others, folds.validated))
     alpha = here.evaluate(start).log_alpha
-    fixed = [CentreSpace(each.folds, Stage(240, 180, 1, 1), lambda f: HeldOutError(f, penalty=float(np.exp(alpha))),
-                         np.random.default_rng(0)) for each in (here, changed)]
+    fixed = [
+        CentreSpace(
+            each.folds,
+            Stage(240, 180, 1, 1),
+            lambda f: HeldOutError(f, penalty=float(np.exp(alpha))),
+            np.random.default_rng(0),
+        )
+        for each in (here, changed)
+    ]
     products = [each.gradient_products(each.evaluate(start)) for each in fixed]
     np.testing.assert_allclose(*products, rtol=1e-8)
 

@@ -109,7 +109,9 @@ def squared_lengths(feature_map: FeatureMap, X: Array) -> Array:
     """|phi(x)|^2 for all rows of X (n, m), NumPy or sparse: (n,), in float64."""
     placed = feature_map.place(X)
     blocks = row_blocks(0, X.shape[0], max(256, MOMENT_BLOCK_BYTES // (8 * feature_map.n_features)))
-    return np.concatenate([np.sum(dense(_forward_host(placed, X[block])).astype(np.float64) ** 2, axis=1) for block in blocks])
+    return np.concatenate(
+        [np.sum(dense(_forward_host(placed, X[block])).astype(np.float64) ** 2, axis=1) for block in blocks]
+    )
 
 
 def quadratic_form(feature_map: FeatureMap, X: Array, triangle: Array, mean: Array) -> Array:

@@ -88,7 +88,7 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
         rank: int | None = None,
         finish: str = "auto",
         n_centres: int | None = None,
-        effort: str = "default",
+        effort: str = "fast",
         alpha: float | str | None = None,
         criterion: str = "auto",
         validation: Any = None,

@@ -269,7 +269,7 @@ class KernelLearner(BaseEstimator):
         n_columns = len(self.standardiser_.spread)
         if isinstance(kernel, MetricKernel):
             self.metric_ = kernel.outer
-            self.kernel_ = kernel.replace(scale=1 / self.standardiser_.spread)
+            self.kernel_: Kernel = kernel.replace(scale=1 / self.standardiser_.spread)
         else:
             self.metric_ = np.diag(kernel.scales(n_columns) ** 2)
             self.kernel_ = kernel.replace(scale=np.asarray(kernel.scale) / self.standardiser_.spread)

@@ -47,8 +47,8 @@ from bochner.folds import FoldedRows, Rows
 from bochner.iterated_ridge import IteratedHeldOutError
 from bochner.kernels import Kernel
 from bochner.leave_one_out import LeaveOneOutError
-from bochner.metric_kernel import FEW_ROWS, Choice, Teacher, learn_metric_kernel, start_levels
 from bochner.memory import as_bytes, machine_bytes, readable
+from bochner.metric_kernel import FEW_ROWS, Choice, Teacher, learn_metric_kernel, start_levels
 from bochner.progress import PassLine, note
 from bochner.rows import Block, RowSource
 from bochner.rows.source import Sampler

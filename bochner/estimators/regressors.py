@@ -140,9 +140,10 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
     n_centres : int or None, default=None
         Number of centres. None: all rows up to 8000 (50,000 with effort="best"), fewer where rows are very many or
         memory is short.
-    effort : {"fast", "default", "best"}, default="default"
-        "fast" learns scales alone, on random features: metric="diagonal", finish="fourier". "best" searches metrics on more
-        rows and has more centres. What each costs and gains is in docs/learning.md.
+    effort : {"fast", "default", "best"}, default="fast"
+        How much is tried where ``metric`` or ``finish`` is "auto". "fast" learns scales alone, on random features:
+        metric="diagonal", finish="fourier". "default" chooses among metrics and finishes, and is more accurate where columns
+        work together or noise is low, for several times the time; "best" searches metrics on more rows and has more centres.
     alpha : float, "per-target" or None, default=None
         Ridge penalty. None: the one of least held-out error for every kernel tried; "per-target": the same for each target
         by itself, not with criterion="loo"; a number stays as it is.
@@ -205,8 +206,8 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
     finish_ : str
         "fourier" or "centres".
     selection_ : list of dict
-        What was compared on the way to kernel, metric and finish, in order: stage, kernel, start, metric, finish, size, error
-        (mean squared, of the standardised target), alpha, seconds, and whether it was chosen. Empty where nothing was.
+        What was compared on the way to kernel, metric and finish, in order: stage, kernel, start, metric, finish, size,
+        error (mean squared, of the standardised target), alpha, seconds, and whether it was chosen. Empty where nothing was.
     relevance_ : array of shape (n_columns,)
         How much predictions change, in root mean square, where a column has the values of other rows, in units of the
         largest: zero for columns that do not count; see also :meth:`relevance_by_name`. Of more than 2000 columns, their
@@ -261,7 +262,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         rank: int | None = None,
         finish: str = "auto",
         n_centres: int | None = None,
-        effort: str = "default",
+        effort: str = "fast",
         alpha: float | str | None = None,
         criterion: str = "auto",
         validation: Any = None,

@@ -6,7 +6,14 @@ current style. Matplotlib is imported only when something is drawn: ``pip instal
 
 from bochner.plots.axes import Axes, rms_error
 from bochner.plots.kernels import plot_approximation, plot_convergence, plot_gram, plot_kernel
-from bochner.plots.learned import plot_calibration, plot_history, plot_metric, plot_predictions, plot_relevance, plot_selection
+from bochner.plots.learned import (
+    plot_calibration,
+    plot_history,
+    plot_metric,
+    plot_predictions,
+    plot_relevance,
+    plot_selection,
+)
 from bochner.plots.weights import plot_kernel_weights, plot_path
 
 __all__ = [

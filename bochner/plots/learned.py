@@ -90,8 +90,9 @@ def plot_history(model: Any, ax: Axes | None = None) -> Axes:
 def plot_metric(model: Any, ax: Axes | None = None, top: int = 20) -> Axes:
     """The learned metric of standardised columns as a map of colours, the ``top`` columns of the largest entries.
 
-    Distances are (x - z) M (x - z)'. The diagonal of M says how far each column moves rows apart, the rest which columns work
-    together: two of the same sign in one direction, of opposite signs in the other. Colours are entries over the largest.
+    Distances are (x - z) M (x - z)'. The diagonal of M says how far each column moves rows apart, the rest which columns
+    work together: two of the same sign in one direction, of opposite signs in the other. Colours are entries over the
+    largest.
 
     Examples
     --------
@@ -128,11 +129,15 @@ def plot_selection(model: Any, ax: Axes | None = None, top: int = 12) -> Axes:
     >>> from bochner import KernelRegressor
     >>> from bochner.plots import plot_selection
     >>> X = np.random.default_rng(0).standard_normal((120, 2))
-    >>> model = KernelRegressor("gaussian", random_state=0).fit(X, np.sin(X[:, 0] + X[:, 1]))
+    >>> model = KernelRegressor("gaussian", metric="full", random_state=0).fit(X, np.sin(X[:, 0] + X[:, 1]))
     >>> plot_selection(model).get_xlabel()
     'error on unseen rows'
     """
-    records = [each for each in require(model, "selection_", "KernelRegressor or KernelClassifier") if each["stage"] == "unseen rows"]
+    records = [
+        each
+        for each in require(model, "selection_", "KernelRegressor or KernelClassifier")
+        if each["stage"] == "unseen rows"
+    ]
     if not records:
         raise ValueError("This model compared nothing: its effort was 'fast', or its parameters left nothing to choose.")
     groups: dict[str, list[dict[str, Any]]] = {}

@@ -21,73 +21,75 @@ def made(n=200, seed=0):
 
 
 @pytest.fixture(scope="module")
-def by_default():
+def with_effort():
     X, y, _, _ = made()
-    return KernelRegressor(random_state=0).fit(X, y)
+    return KernelRegressor(effort="default", random_state=0).fit(X, y)
 
 
-def test_by_default_a_metric_is_found_that_scales_cannot_be(by_default):
+def test_a_metric_is_found_that_scales_cannot_be(with_effort):
     X, y, X_new, y_new = made()
-    assert by_default.finish_ == "centres"
-    assert isinstance(by_default.feature_map_, CentreMap)
-    assert isinstance(by_default.kernel_, MetricKernel)
+    assert with_effort.finish_ == "centres"
+    assert isinstance(with_effort.feature_map_, CentreMap)
+    assert isinstance(with_effort.kernel_, MetricKernel)
     plain = KernelRegressor(effort="fast", random_state=0).fit(X, y)
-    assert 1 - by_default.score(X_new, y_new) < 0.5 * (1 - plain.score(X_new, y_new))
+    assert 1 - with_effort.score(X_new, y_new) < 0.5 * (1 - plain.score(X_new, y_new))
 
 
-def test_the_metric_shows_the_interaction(by_default):
-    assert by_default.metric_.shape == (3, 3)
-    np.testing.assert_allclose(by_default.metric_, by_default.metric_.T)
-    leading = by_default.leading_directions(1)[0]
+def test_the_metric_shows_the_interaction(with_effort):
+    assert with_effort.metric_.shape == (3, 3)
+    np.testing.assert_allclose(with_effort.metric_, with_effort.metric_.T)
+    leading = with_effort.leading_directions(1)[0]
     assert set(list(leading["weights"])[:2]) == {"x0", "x1"}
     assert leading["share"] > 0.8
     assert leading["weights"]["x0"] * leading["weights"]["x1"] > 0
 
 
-def test_the_kernel_is_in_the_units_of_the_data(by_default):
+def test_the_kernel_is_in_the_units_of_the_data(with_effort):
     X, _, _, _ = made()
-    standardised = by_default.standardiser_(X)
-    M = by_default.metric_
+    standardised = with_effort.standardiser_(X)
+    M = with_effort.metric_
     difference = standardised[0] - standardised[1]
-    profile = by_default.kernel_.base.profile(np.sqrt(difference @ M @ difference))
-    np.testing.assert_allclose(by_default.kernel_(X[:1], X[1:2])[0, 0], profile, rtol=1e-8)
-    np.testing.assert_allclose(by_default.scale_ * by_default.standardiser_.spread, np.sqrt(np.diagonal(M)), rtol=1e-8)
+    profile = with_effort.kernel_.base.profile(np.sqrt(difference @ M @ difference))
+    np.testing.assert_allclose(with_effort.kernel_(X[:1], X[1:2])[0, 0], profile, rtol=1e-8)
+    np.testing.assert_allclose(with_effort.scale_ * with_effort.standardiser_.spread, np.sqrt(np.diagonal(M)), rtol=1e-8)
 
 
-def test_all_that_was_compared_is_told(by_default):
-    records = by_default.selection_
-    assert {"stage", "kernel", "start", "metric", "finish", "n_rows", "error", "alpha", "seconds", "chosen"} <= set(records[0])
+def test_all_that_was_compared_is_told(with_effort):
+    records = with_effort.selection_
+    assert {"stage", "kernel", "start", "metric", "finish", "n_rows", "error", "alpha", "seconds", "chosen"} <= set(
+        records[0]
+    )
     judged = [record for record in records if record["stage"] == "unseen rows"]
     assert any(record["chosen"] for record in judged)
     assert {record["finish"] for record in judged} <= {"centres", "fourier"}
     assert not any(record["chosen"] for record in records if record["stage"] != "unseen rows")
 
 
-def test_centres_at_all_rows_are_exact_kernel_ridge(by_default):
+def test_centres_at_all_rows_are_exact_kernel_ridge(with_effort):
     X, y, X_new, _ = made()
-    assert by_default.feature_map_.n_features == len(X)
-    alpha = by_default.alpha_ * len(X)
-    K = by_default.kernel_(X)
+    assert with_effort.feature_map_.n_features == len(X)
+    alpha = with_effort.alpha_ * len(X)
+    K = with_effort.kernel_(X)
     ones = np.ones(len(X))
     system = np.block([[K + alpha * np.eye(len(X)), ones[:, None]], [ones[None], np.zeros((1, 1))]])
     solved = np.linalg.solve(system, np.append(y, 0.0))
-    expected = by_default.kernel_(X_new, X) @ solved[:-1] + solved[-1]
-    np.testing.assert_allclose(by_default.predict(X_new), expected, atol=1e-5)
+    expected = with_effort.kernel_(X_new, X) @ solved[:-1] + solved[-1]
+    np.testing.assert_allclose(with_effort.predict(X_new), expected, atol=1e-5)
     centred = KernelRidge(alpha=alpha, kernel="precomputed").fit(K, y - solved[-1])
-    np.testing.assert_allclose(by_default.kernel_(X_new, X) @ centred.dual_coef_ + solved[-1], expected, atol=1e-5)
+    np.testing.assert_allclose(with_effort.kernel_(X_new, X) @ centred.dual_coef_ + solved[-1], expected, atol=1e-5)
 
 
-def test_clone_and_pickle(by_default):
+def test_clone_and_pickle(with_effort):
     X, y, X_new, _ = made()
-    again = pickle.loads(pickle.dumps(by_default))
-    np.testing.assert_array_equal(again.predict(X_new), by_default.predict(X_new))
-    np.testing.assert_allclose(clone(by_default).fit(X, y).predict(X_new), by_default.predict(X_new), rtol=1e-12)
+    again = pickle.loads(pickle.dumps(with_effort))
+    np.testing.assert_array_equal(again.predict(X_new), with_effort.predict(X_new))
+    np.testing.assert_allclose(clone(with_effort).fit(X, y).predict(X_new), with_effort.predict(X_new), rtol=1e-12)
 
 
-def test_deviations_grow_away_from_the_rows(by_default):
+def test_deviations_grow_away_from_the_rows(with_effort):
     X, _, _, _ = made()
-    _, near = by_default.predict(X[:20], return_std=True)
-    _, far = by_default.predict(X[:20] + [0.0, 1000.0, 0.0], return_std=True)
+    _, near = with_effort.predict(X[:20], return_std=True)
+    _, far = with_effort.predict(X[:20] + np.array([0.0, 1000.0, 0.0]), return_std=True)
     assert (far > 3 * near).all()
 
 
@@ -105,7 +107,7 @@ def test_what_is_asked_for_is_what_comes(metric, finish):
 
 def test_fast_is_the_paper():
     X, y, X_new, _ = made(120)
-    fast = KernelRegressor(effort="fast", random_state=0).fit(X, y)
+    fast = KernelRegressor(random_state=0).fit(X, y)
     plain = KernelRegressor(metric="diagonal", finish="fourier", random_state=0).fit(X, y)
     assert fast.selection_ == []
     assert fast.finish_ == "fourier"
@@ -114,7 +116,7 @@ def test_fast_is_the_paper():
 
 def test_classes():
     X, y = load_iris(return_X_y=True)
-    model = KernelClassifier(random_state=0).fit(X[::2], y[::2])
+    model = KernelClassifier(effort="default", random_state=0).fit(X[::2], y[::2])
     assert model.score(X[1::2], y[1::2]) > 0.9
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
 
