@@ -1,11 +1,11 @@
 """Learned metrics: by which distances a kernel compares rows, read off the gradients of fits on data centres.
 
-A fit f(x) = sum_c a_c k(x, c) + b on centres c among the rows says in which directions of the columns predictions change:
-the average outer product of its gradients, G = (1/n) sum_i grad f(x_i) grad f(x_i)'. The next kernel has the metric
-A = G^(1/2) (its diagonal, for one scale a column; its leading directions, for a low rank), the best multiple of it by the
-held-out error, and its own fit; a few such steps converge or stop helping. Families of kernels, starts and kinds of metrics are candidates,
-which go from few rows and centres to many, fewer candidates at every stage. (The idea of recursive feature machines,
-Radhakrishnan et al., 2024.)
+A fit f(x) = sum_c a_c k(x, c) + b on centres c among the rows says in which directions of the columns predictions
+change: the average outer product of its gradients, G = (1/n) sum_i grad f(x_i) grad f(x_i)'. The next kernel has the
+metric A = G^(1/2) (its diagonal, for one scale a column; its leading directions, for a low rank), the best multiple
+of it by the held-out error, and its own fit; a few such steps converge or stop helping. Families of kernels, starts
+and kinds of metrics are candidates, which go from few rows and centres to many, fewer candidates at every stage. (The
+idea of recursive feature machines, Radhakrishnan et al., 2024.)
 """
 
 from __future__ import annotations
