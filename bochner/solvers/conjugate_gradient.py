@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from bochner.arrays import Array, fetch64, namespace
+from bochner.arrays import Array, fetch64, namespace, place
 from bochner.solvers.result import Result
 
 LEAST = 1e-15
@@ -169,5 +169,4 @@ def _root_ratio(product: Array, scale: Array) -> Array:
 
 def _per_column(shifts: Any, right: Array) -> Array:
     """Shifts (c,) where the right sides are."""
-    xp = namespace(right)
-    return xp.zeros_like(right[0, :]) + (shifts if np.ndim(shifts) == 0 else xp.asarray(shifts, dtype=right.dtype))
+    return place(np.broadcast_to(np.asarray(shifts, dtype=np.float64), right.shape[1]), like=right)
