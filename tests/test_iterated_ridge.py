@@ -17,6 +17,9 @@ from bochner.folds import Folds, Rows
 from bochner.iterated_ridge import DECADE, CentreRidge, IteratedHeldOutError
 from bochner.kernels import Gaussian, Matern, MetricKernel
 
+GPU = pytest.param(
+    "cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch sees no GPU")]
+)
 EXACT = 1e-18
 """A tolerance of the objective at which coefficients are right to 1e-8 or so."""
 
@@ -184,11 +187,12 @@ def test_rows_of_float32():
     assert found._latest[1].kept == np.float32
 
 
+@pytest.mark.parametrize("device", ["cpu", GPU])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("budget", [None, 1])
-def test_tensors_as_arrays(dtype, budget):
+def test_tensors_as_arrays(device, dtype, budget):
     folds = data(c=2, weighted=True, dtype=dtype)
-    there = on_device(folds, "cpu")
+    there = on_device(folds, device)
     assert isinstance(there, DeviceFolds)
     feature_map = centre_map(folds)
     results = []

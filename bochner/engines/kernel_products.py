@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +16,15 @@ from bochner.engines.threads import map_blocks, row_blocks
 from bochner.features import CentreKernels
 from bochner.memory import as_bytes
 
-HOST_BLOCK_BYTES = 2**22
-"""Size of a block of the kernel matrix in float64 on the CPU: on the way back it comes out of the cache."""
+TILE_BYTES = 2**20
+"""Size of what is multiplied at a time on the CPU, in float64: on the way back it comes out of a core's own cache."""
+TILES_A_BLOCK = 8
+"""Tiles that one thread takes."""
+SMALL_PRODUCT, FEW_COLUMNS = 10**6, 16
+"""Products of this many multiplications or fewer are made by OpenBLAS without a copy of the factors in another order, which
+would take most of the time where the second one has few columns."""
 DEVICE_BLOCK_BYTES = 2**29
-LEAST_ROWS = 16
+LEAST_ROWS = 8
 
 
 @dataclass(frozen=True)
@@ -51,36 +56,54 @@ class KernelProducts:
 
     def there(self, some: Sequence[int], dual: Array) -> Array:
         """K dual for the rows of some tables, one under the other, and dual (M, k) in float64: (n, k)."""
-        parts = self._map(some, lambda stretch: self._block(stretch) @ dual)
-        return namespace(dual).concat(list(parts), axis=0)
+        xp = namespace(dual)
+
+        def of_block(tiles: list[Stretch]) -> Array:
+            return xp.concat([self._block(tile) @ dual for tile in tiles], axis=0)
+
+        return xp.concat(list(self._map(of_block, some, dual.shape[1])), axis=0)
 
     def back(self, some: Sequence[int], values: Array) -> Array:
         """K' values for values (n, k) in float64, of the rows of some tables: (M, k)."""
-        return sum_in_order(self._map(some, lambda stretch: self._block(stretch).T @ values[stretch.among, :]))
+        return self._sum(lambda tile: self._block(tile).T @ values[tile.among, :], some, values.shape[1])
 
     def there_and_back(self, some: Sequence[int], dual: Array, between: Callable[..., Array], *rows: Array) -> Array:
         """K' between(K dual, *rows) for dual (M, k), block by block of ``rows``, arrays (n, ...), in one pass: (M, k)."""
 
-        def of_block(stretch: Stretch) -> Array:
-            values = self._block(stretch)
-            return values.T @ between(values @ dual, *(each[stretch.among] for each in rows))
+        def of_tile(tile: Stretch) -> Array:
+            values = self._block(tile)
+            return values.T @ between(values @ dual, *(each[tile.among] for each in rows))
 
-        return sum_in_order(self._map(some, of_block))
+        return self._sum(of_tile, some, dual.shape[1])
 
-    def _map(self, some: Sequence[int], function: Callable[[Stretch], Array]) -> Generator[Array, None, None]:
-        stretches = []
-        start = 0
+    def _sum(self, function: Callable[[Stretch], Array], some: Sequence[int], n_columns: int) -> Array:
+        """The sum of a function of all tiles, first within each block."""
+
+        def of_block(tiles: list[Stretch]) -> Array:
+            total = function(tiles[0])
+            for tile in tiles[1:]:
+                total += function(tile)
+            return total
+
+        return sum_in_order(self._map(of_block, some, n_columns))
+
+    def _map(self, function: Callable[[list[Stretch]], Array], some: Sequence[int], n_columns: int) -> Any:
+        """A function of the tiles of each block, block after block of some tables."""
+        size, blocks, start = self._tile_rows(n_columns), [], 0
         for k in some:
             n = self._tables[k].shape[0]
-            for rows in row_blocks(0, n, self._rows_a_block):
-                stretches.append(Stretch(k, rows, slice(start + rows.start, start + rows.stop)))
+            for block in row_blocks(0, n, size * (1 if self._foreign else TILES_A_BLOCK)):
+                tiles = row_blocks(block.start, block.stop, size)
+                blocks.append([Stretch(k, rows, slice(start + rows.start, start + rows.stop)) for rows in tiles])
             start += n
-        return (function(each) for each in stretches) if self._foreign else map_blocks(function, stretches)
+        return (function(tiles) for tiles in blocks) if self._foreign else map_blocks(function, blocks)
 
-    @property
-    def _rows_a_block(self) -> int:
-        size = DEVICE_BLOCK_BYTES if self._foreign else HOST_BLOCK_BYTES
-        return max(LEAST_ROWS, size // (8 * self.n_centres))
+    def _tile_rows(self, n_columns: int) -> int:
+        """Rows of a tile that is multiplied by this many columns."""
+        numbers = (DEVICE_BLOCK_BYTES if self._foreign else TILE_BYTES) // 8
+        if not self._foreign and 1 < n_columns <= FEW_COLUMNS:
+            numbers = min(numbers, SMALL_PRODUCT // n_columns)
+        return max(LEAST_ROWS, numbers // self.n_centres)
 
     def _block(self, stretch: Stretch) -> Array:
         """Values of the kernel of some rows, in float64."""
@@ -99,7 +122,7 @@ class KernelProducts:
                 self._kernels.forward(X[rows, :], out=out[rows, :])
             return out
         out = np.empty(shape, dtype=dtype)
-        blocks = row_blocks(0, shape[0], max(LEAST_ROWS, HOST_BLOCK_BYTES // (8 * self.n_centres)))
+        blocks = row_blocks(0, shape[0], max(LEAST_ROWS, TILES_A_BLOCK * TILE_BYTES // (8 * self.n_centres)))
         for _ in map_blocks(lambda rows: self._kernels.forward(X[rows], out=out[rows]), blocks):
             pass
         return out

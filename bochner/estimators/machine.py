@@ -216,6 +216,8 @@ class KernelMachine(KernelLearner):
         self.converged_ = self.converged_ and learned.fit.converged
         self._keep(learned, folds)
         self._keep_relevance(rows, rng)
+        if isinstance(self.feature_map_, CentreMap):  # without its factor, which predictions do without
+            self.feature_map_ = CentreMap(self.feature_map_.kernel, self.feature_map_.centres)
         if not learned.descent.interrupted:  # by Ctrl-C, after which a fit goes on
             kept.finish()
         return learned
@@ -314,6 +316,8 @@ class KernelMachine(KernelLearner):
     def _keep_coefficients(self, coef: Array, intercept: Array) -> None:
         self.coef_ = coef * self._target_standardiser.spread
         self.intercept_ = self._target_standardiser.undo(intercept)
+        centres = isinstance(self.feature_map_, CentreMap)
+        self._at_centres = self.feature_map_.dual(self.coef_) if centres else None
 
     def _grow(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Add rows to the normal equations of a fitted model and solve them again; kernel and penalty stay."""
@@ -401,11 +405,18 @@ class KernelMachine(KernelLearner):
 
     def _outputs(self, X: Array) -> Array:
         """Predictions (n, c) for checked rows, in the units of the targets; in float64, also where features are float32."""
-        return predicted(self.device, self.feature_map_, self._standardised(X), self.coef_, self.intercept_)
+        return self._predicted(self._standardised(X), self.coef_, self._at_centres, self.intercept_)
 
     def _outputs_of(self, rows: Array) -> Array:
-        coef = self.coef_ / self._target_standardiser.spread
-        return predicted(self.device, self.feature_map_, rows, coef, np.zeros(coef.shape[1]))
+        spread = self._target_standardiser.spread
+        at_centres = None if self._at_centres is None else self._at_centres / spread
+        return self._predicted(rows, self.coef_ / spread, at_centres, np.zeros(len(spread)))
+
+    def _predicted(self, rows: Array, coef: Array, at_centres: Array | None, intercept: Array) -> Array:
+        """Predictions of standardised rows: from features, or in float64 from the kernel at the centres, without its factor."""
+        if at_centres is None:
+            return predicted(self.device, self.feature_map_, rows, coef, intercept)
+        return predicted(self.device, self.feature_map_.kernels, double(rows), at_centres, intercept)
 
     def _check_seen_rows(self, X: Any) -> Array:
         """New rows to predict: on the host, or on their GPU."""

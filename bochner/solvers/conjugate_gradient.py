@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from bochner.arrays import Array, fetch64, is_foreign, namespace, place
+from bochner.arrays import Array, fetch64, namespace, place
 from bochner.solvers.result import Result
 
 LEAST = 1e-15
@@ -169,5 +169,4 @@ def _root_ratio(product: Array, scale: Array) -> Array:
 
 def _per_column(shifts: Any, right: Array) -> Array:
     """Shifts (c,) where the right sides are."""
-    each = np.broadcast_to(np.asarray(shifts, dtype=np.float64), (right.shape[1],))
-    return place(np.array(each), like=right) if is_foreign(right) else each.astype(right.dtype)
+    return place(np.broadcast_to(np.asarray(shifts, dtype=np.float64), right.shape[1]), like=right)

@@ -26,7 +26,8 @@ def kernels(rng):
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch):
-    monkeypatch.setattr(kernel_products, "HOST_BLOCK_BYTES", 8 * 20 * 17)
+    monkeypatch.setattr(kernel_products, "TILE_BYTES", 8 * 20 * 9)
+    monkeypatch.setattr(kernel_products, "TILES_A_BLOCK", 3)
     monkeypatch.setattr(kernel_products, "DEVICE_BLOCK_BYTES", 8 * 20 * 23)
 
 

@@ -142,3 +142,36 @@ def test_refused(options, message):
     X, y, _, _ = made(60)
     with pytest.raises(ValueError, match=message):
         KernelRegressor(**options).fit(np.abs(X), y)
+
+
+def test_rows_of_float32_are_predicted_like_those_of_float64(with_effort):
+    _, _, X_new, _ = made()
+    single = with_effort.predict(X_new.astype(np.float32))
+    np.testing.assert_allclose(single, with_effort.predict(X_new.astype(np.float32).astype(np.float64)), atol=1e-5)
+
+
+def test_a_saved_model_holds_centres_and_no_matrix_of_them():
+    X, y, _, _ = made(200)
+    model = KernelRegressor("gaussian", finish="centres", keep_moments=False, random_state=0).fit(X, y)
+    centres = model.feature_map_.centres
+    assert len(pickle.dumps(model)) < 200_000 + 10 * centres.nbytes
+    with pytest.raises(ValueError, match="keep_moments=True"):
+        model.predict(X, return_std=True)
+
+
+def test_many_centres_are_solved_for_by_iterations(monkeypatch):
+    X, y, X_new, y_new = made(300)
+    options = {"kernel": "gaussian", "metric": "full", "finish": "centres", "random_state": 0}
+    direct = KernelRegressor(**options).fit(X, y)
+    monkeypatch.setattr("bochner.metric_kernel.BY_SUMS", 0.0)
+    iterated = KernelRegressor(**options).fit(X, y)
+    assert direct.moments_ is not None
+    assert iterated.moments_ is None
+    np.testing.assert_allclose(iterated.score(X_new, y_new), direct.score(X_new, y_new), atol=0.01)
+    _, near = iterated.predict(X[:20], return_std=True)
+    _, far = iterated.predict(X[:20] + np.array([0.0, 1000.0, 0.0]), return_std=True)
+    assert (far > 3 * near).all()
+    with pytest.raises(ValueError, match="begin with partial_fit"):
+        iterated.partial_fit(X, y)
+    begun = KernelRegressor(**options).partial_fit(X[:150], y[:150])
+    assert begun.partial_fit(X[150:], y[150:]).score(X_new, y_new) > 0.9
