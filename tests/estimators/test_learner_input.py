@@ -250,3 +250,14 @@ def test_more_features_than_memory_are_refused_before_learning(monkeypatch):
         KernelRegressor(n_features=60_000).fit(X, y)
     with pytest.raises(ValueError, match=r"needs about 2\.59 GB .*: use fewer\."):
         KernelRegressor(n_features=8000, keep_moments=False).fit(np.ones((6000, 2)), np.arange(6000.0))
+    with pytest.raises(ValueError, match=r"needs about 3\.1 GB .*: use fewer\."):  # nor do the others fit without moments_
+        KernelRegressor(n_features=8000).fit(np.ones((6000, 2)), np.arange(6000.0))
+
+
+def test_few_features_for_want_of_memory_are_warned_of():
+    X, y = table()
+    with pytest.warns(UserWarning, match=r"max_memory is 1 MB, which has room for 78 features.*For 256.*to 10\.5 MB"):
+        model = regressor(n_features=None, max_memory="1MB").fit(X, y)
+    assert model.feature_map_.n_features == 78
+    regressor(n_features=78, max_memory="1MB").fit(X, y)  # as was asked for
+    regressor(n_features=None, max_memory="10.5MB").fit(X, y)
