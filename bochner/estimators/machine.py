@@ -217,8 +217,9 @@ class KernelMachine(KernelLearner):
         kept, needed = self._kept_bytes(n_features), self._matrix_bytes(n_features, n_rows, n_parts)
         there = machine_bytes() if self.max_memory is None else as_bytes(self.max_memory)
         if needed > there:
+            most = int((there / self._matrix_bytes(1, n_rows, n_parts)) ** 0.5) // 2 * 2
             helps = needed - kept <= there
-            advice = "use fewer" + ", or keep_moments=False if there is no partial_fit to come" * helps
+            advice = f"use fewer, such as {most}" + ", or keep_moments=False if there is no partial_fit to come" * helps
             what = "this machine has" if self.max_memory is None else "max_memory is"
             raise ValueError(
                 f"n_features={n_features} needs about {readable(needed)} for matrices of all pairs of features, and {what} "

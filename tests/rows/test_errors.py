@@ -234,6 +234,18 @@ def test_values_that_are_not_finite(name, value, what, tmp_path):
         list(blocks)
 
 
+def test_a_missing_value_in_row_73_000_000(tmp_path):
+    """Of the second of two files; a hole takes no room on the disk."""
+    for name, n in (("0.npy", 5), ("1.npy", 73_000_001)):
+        rows = np.lib.format.open_memmap(tmp_path / name, "w+", np.float16, (n, 1))
+        if n > 5:
+            rows[-1] = np.nan
+        del rows
+    with refused(r"1\.npy, column 0, row 73000000 \(row 73000005 of all\) holds NaN or a missing value"):
+        for _ in open_rows(tmp_path).blocks(2_000_000):
+            pass
+
+
 @pytest.mark.parametrize(("value", "what"), [("nan", "NaN or a missing value"), ("-inf", "infinity in float64")])
 def test_values_of_svmlight_that_are_not_finite(value, what, tmp_path):
     (tmp_path / "0.svm").write_text("1 1:2\n" * 5)
