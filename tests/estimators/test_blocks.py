@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import StratifiedKFold
+from threadpoolctl import threadpool_limits
 
 from bochner import FourierFeatures, KernelClassifier, KernelRegressor, open_rows
 from bochner.estimators import blocks, machine
@@ -178,6 +179,20 @@ def test_blocks_and_files_make_no_difference(learner, tmp_path):
         np.testing.assert_array_equal(model.coef_, models[0].coef_)
     assert models[2].feature_names_in_.tolist() == ["a", "b", "c"]
     assert not hasattr(models[0], "feature_names_in_")
+
+
+@each_learner
+def test_one_and_two_threads_make_no_difference_beyond_rounding(learner):
+    X, y = table()
+    source, found = from_arrays(X, targets(learner, y)), []
+    for limit in (1, 2):
+        with threadpool_limits(limits=limit, user_api="blas"):
+            found.append(fixed(learner, n_features=512, validation=2).fit(source))
+    one, two = found
+    np.testing.assert_array_equal(one.standardiser_.spread, two.standardiser_.spread)
+    bound = solving_error(features_of(one, X), one.alpha_) * np.linalg.norm(one.coef_)
+    np.testing.assert_allclose(one.coef_, two.coef_, rtol=0, atol=bound)
+    assert one.validation_error_ == pytest.approx(two.validation_error_, rel=1e-9)
 
 
 @each_learner
