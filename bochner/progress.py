@@ -11,7 +11,7 @@ from bochner.descent import Level
 
 WIDTH = 20
 ALWAYS_TOLD = 10
-"""Passes each of which has a line; later ones have one where they take a second or more."""
+"""Passes each of which has a line; of later ones there is a line now and then."""
 PAUSE = 30.0
 """Seconds without a line after which there is one, where no terminal shows how far a fit is."""
 
@@ -87,7 +87,8 @@ class ProgressLine:
         """Print the last record, unless it was."""
         if not self._is_told and self.last is not None:
             note(self._line(self.last), self.stream)
-        self._is_told, self._when = True, time.monotonic()
+            self._when = time.monotonic()
+        self._is_told = True
 
     def _line(self, record: dict[str, Any]) -> str:
         filled = int(WIDTH * self.share_of(record))
@@ -135,7 +136,7 @@ class PassLine(ProgressLine):
         return bool(record["done"] >= record["n_rows"])
 
     def is_told(self, record: dict[str, Any]) -> bool:
-        return bool(record["pass"] <= ALWAYS_TOLD or record["seconds"] >= 1)
+        return bool(record["pass"] <= ALWAYS_TOLD)
 
     def text(self, record: dict[str, Any]) -> str:
         speed = (record["done"] - record.get("first", 0)) / max(record["seconds"], 1e-9)
@@ -143,6 +144,24 @@ class PassLine(ProgressLine):
         return (
             f"pass {record['pass']}: {record['done']:,} of {record['n_rows']:,} rows, {speed:,.0f} rows/s, {left:.0f} s left"
         )
+
+
+class CountLine(ProgressLine):
+    """The line of :meth:`bochner.rows.RowSource.count`: the bar fills with the bytes of the files."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        super().__init__(1, None, stream)
+
+    def stage_of(self, record: dict[str, Any]) -> float:
+        return 0.0
+
+    def share_of(self, record: dict[str, Any]) -> float:
+        return float(record["share"] or 0.0)
+
+    def text(self, record: dict[str, Any]) -> str:
+        seconds, share = record["seconds"], record["share"]
+        left = f", {seconds * (1 - share) / share:.0f} s left" if share else ""
+        return f"counting: {record['done']:,} rows, {record['done'] / max(seconds, 1e-9):,.0f} rows/s{left}"
 
 
 class PathLine(ProgressLine):

@@ -45,6 +45,7 @@ class DaskRows:
     """float32 or float64: the precision of X."""
     names: tuple[str, ...] | None = None
     """Names of the columns."""
+    has_targets: bool = True
 
     def head(self, n_rows: int) -> Block:
         """The first rows of the first partition, brought here."""
@@ -116,6 +117,10 @@ def dask_rows(X: Any, y: Any = None, weight: Any = None) -> DaskRows:
     """
     layout = dask_layout(X)
     beside = {name: values for name, values in (("y", y), ("sample_weight", weight)) if values is not None}
+    for name, values in beside.items():
+        if np.ndim(values) not in ((1, 2) if name == "y" else (1,)):  # before anything is computed
+            shape = "(rows,) or (rows, targets)" if name == "y" else "(rows,)"
+            raise ValueError(f"{name} must be of shape {shape}, got an array of {np.ndim(values)} dimensions.")
     lengths = _lengths(X=X, **{name: values for name, values in beside.items() if is_dask(values)})
     rows = lengths.pop("X")
     for name, values in beside.items():
@@ -133,7 +138,7 @@ def dask_rows(X: Any, y: Any = None, weight: Any = None) -> DaskRows:
     )
     if not blocks:
         raise ValueError("There are no rows: at least one is needed.")
-    return DaskRows(blocks, sum(rows), layout.n_columns, layout.dtype, layout.names)
+    return DaskRows(blocks, sum(rows), layout.n_columns, layout.dtype, layout.names, "y" in beside)
 
 
 def dask_layout(X: Any) -> Layout:
@@ -152,8 +157,19 @@ def dask_layout(X: Any) -> Layout:
     return Layout(int(X.shape[1]), common_dtype([X.dtype]))
 
 
-def map_rows(function: Callable[[Array], Any], X: Any, like: Any) -> Any:
-    """A dask.array of ``function`` of the rows of every partition of X, or a tuple of them; ``like``: that of one row."""
+@dataclass(frozen=True)
+class Place:
+    """The number of a partition, and that of its first row among all; None where Dask does not know."""
+
+    number: int
+    start: int | None
+
+
+def map_rows(function: Callable[[Array, Place], Any], X: Any, like: Any) -> Any:
+    """A dask.array of ``function`` of the rows of every partition of X, and of its place, or a tuple of them.
+
+    ``like`` is that of one row.
+    """
     if isinstance(like, tuple):
         return tuple(map_rows(partial(_item, i, function), X, one) for i, one in enumerate(like))
     if not hasattr(X, "chunks"):
@@ -282,9 +298,10 @@ def _of_chunks(function: Callable[..., T], dtype: Any, chunks: list[tuple[int, R
     return function(_cast(dtype, chunks), *beside) if chunks else None
 
 
-def _mapped(X: Array, function: Callable[[Array], Any]) -> Any:
-    return alone(function, X)
+def _mapped(X: Array, function: Callable[[Array, Place], Any], block_info: Any) -> Any:
+    number, start = block_info[0]["chunk-location"][0], block_info[0]["array-location"][0][0]
+    return alone(function, X, Place(number, None if math.isnan(start) else start))
 
 
-def _item(index: int, function: Callable[[Array], Any], X: Array) -> Any:
-    return function(X)[index]
+def _item(index: int, function: Callable[[Array, Place], Any], X: Array, place: Place) -> Any:
+    return function(X, place)[index]

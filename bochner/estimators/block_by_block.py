@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial, wraps
 from typing import Any
 
@@ -12,7 +13,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Array
-from bochner.engines.dask_rows import DaskRows, dask_layout, is_dask, map_rows
+from bochner.engines.dask_rows import DaskRows, Place, dask_layout, is_dask, map_rows
 from bochner.estimators.blocks import (
     as_source,
     block_size,
@@ -24,6 +25,7 @@ from bochner.estimators.blocks import (
 )
 from bochner.memory import as_bytes
 from bochner.rows import Block, RowSource
+from bochner.rows.checks import check_values
 
 
 def new_blocks(estimator: Any, source: RowSource) -> Generator[Block, None, None]:
@@ -59,15 +61,21 @@ def _by_partition(method: Callable[..., Any], estimator: Any, X: Any, *args: Any
     rows = dask_layout(X)
     check_columns(estimator, rows, reset=False)
     light = travelling(estimator, *(("moments_", "_few_centres") if args or options else ()))
-    function = partial(_of_rows, method, light, args, options)
-    return map_rows(function, X, like=function(np.zeros((1, rows.n_columns), dtype=rows.dtype)))
+    function = partial(_of_rows, method, light, rows.names, args, options)
+    return map_rows(function, X, like=function(np.zeros((1, rows.n_columns), dtype=rows.dtype), Place(0, 0)))
 
 
-def _of_rows(method: Callable[..., Any], estimator: Any, args: Any, options: Any, X: Array) -> Any:
+def _of_rows(method: Callable[..., Any], estimator: Any, names: Any, args: Any, options: Any, X: Array, place: Place) -> Any:
     """A method of the rows of one partition, whose columns were compared; there may be none."""
     X = np.asarray(X).astype(np.float32 if X.dtype == np.float32 else np.float64, copy=False)
-    rows = Block(0, X if len(X) else np.zeros((1, X.shape[1]), dtype=X.dtype))
-    return _first(method(estimator, rows, *args, **options), len(X))
+    start = place.start or 0
+    rows = Block(start, X if len(X) else np.zeros((1, X.shape[1]), dtype=X.dtype))
+    try:
+        return _first(method(estimator, rows, *args, **options), len(X))
+    except ValueError as error:
+        where = f"partition {place.number}"
+        check_values(replace(rows, start=0), where, start, names, None)  # which says more
+        raise ValueError(f"In {where}: {error}") from error
 
 
 def _first(result: Any, n: int) -> Any:

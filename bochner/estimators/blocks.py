@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 import time
+import warnings
 from collections.abc import Callable
 from contextlib import closing
 from copy import copy, deepcopy
@@ -16,10 +18,11 @@ import numpy as np
 from bochner.arrays import Array, is_foreign
 from bochner.engines.dask_rows import DaskRows, dask_rows, is_dask
 from bochner.estimators.folds import FOLDS, LARGE, is_fraction, is_splitter, is_validation_set, listed_parts
-from bochner.estimators.validation import check_weights, refuse_masked
+from bochner.estimators.validation import check_block, check_weights, refuse_masked
 from bochner.folds import FoldedRows, Rows
 from bochner.kernels import Kernel
 from bochner.memory import as_bytes, readable
+from bochner.progress import CountLine
 from bochner.rows import Block, RowSource, Sample, from_arrays
 from bochner.rows.source import Layout, Sampler
 from bochner.standardise import ColumnSums
@@ -32,12 +35,17 @@ BLOCKS_AT_A_TIME = 12
 COPIES = 4
 """How often a table in memory is there at a time while it is learned from."""
 IN_BLOCKS = "these rows come in blocks (or are more than max_memory has room for)"
+NO_TARGETS = "These rows come without targets: open them with target=, or give y beside an array."
+FIRST_ROWS = 256
+"""Rows that are looked at before all are counted."""
 STAYS = ("callback", "validation", "random_state", "history_", "moments_", "_few_centres")
 """Attributes of learners that tasks on other machines do not need: some cannot go there, some are large."""
 PARTS = ("columns", "sampler", "targets")
 """What a first pass consists of, beside two numbers."""
 SAMPLE_SHARE = BLOCK_SHARE = 0.25
 """The parts of the memory that the sample may take, with its copies, and the blocks of a pass."""
+FEW_SAMPLED, FEW_FOR_A_COLUMN = 2000, 10
+"""A sample that max_memory makes smaller than this, in all or for each column, is warned of."""
 KEPT_SHARE = 0.25
 """The part that all rows may take, with their copies, where many passes are made over them."""
 
@@ -63,10 +71,7 @@ class FirstPass:
     def add(self, block: Block) -> None:
         """One more block."""
         refuse_no_targets(block)
-        try:
-            self.kernel.check_rows(block.X, names=self.names)
-        except ValueError as error:
-            raise ValueError(f"In the {block.n_rows} rows from row {block.start} on: {error}") from error
+        check_block(block, self.kernel, self.names)
         weights = weights_of(block)
         self.weight, self.n_used = self.weight + float(weights.sum()), self.n_used + int(np.count_nonzero(weights))
         self.columns.add(block.X, weights)
@@ -192,6 +197,23 @@ def passes_over(
     return SourcePasses(source, block_size(source, limit, n_columns), watch, keeper)
 
 
+def count_rows(source: RowSource | DaskRows, sums: Any, verbose: Any) -> None:
+    """Count rows where files do not say how many they have; say how far that is if ``verbose``.
+
+    Targets of the wrong kind are told before: ``sums`` takes those of a first pass down.
+    """
+    if isinstance(source, DaskRows):
+        if not source.has_targets:
+            raise ValueError(NO_TARGETS)
+    elif not source.is_counted:
+        with closing(source.blocks(FIRST_ROWS)) as blocks:
+            for block in itertools.islice(blocks, 1):
+                refuse_no_targets(block)
+                deepcopy(sums).see(block)
+        with closing(CountLine()) as line:
+            source.count(line if verbose else None)
+
+
 def first_pass(passes: Passes, start: FirstPass) -> FirstPass:
     """What ``start`` becomes in a pass over all rows, some of which must have a positive weight."""
     first = passes.first(start)
@@ -277,7 +299,7 @@ def weights_of(block: Block) -> Array:
 def refuse_no_targets(block: Block) -> None:
     """An error where a block comes without targets."""
     if block.y is None:
-        raise ValueError("These rows come without targets: open them with target=, or give y beside an array.")
+        raise ValueError(NO_TARGETS)
 
 
 def source_cut(criterion: str, validation: Any, n_rows: int, n_used: int, seed: int) -> Cut:
@@ -341,6 +363,15 @@ def sample_size(source: RowSource | DaskRows, wanted: int, limit: float, n_colum
         raise ValueError(
             f"Of max_memory, {readable(max(limit, 0.0))} are left beside the features, and learning from rows of "
             f"{n_columns} columns needs at least {readable(needed)}: raise max_memory, or use fewer features."
+        )
+    few = min(wanted, source.n_rows, max(FEW_SAMPLED, FEW_FOR_A_COLUMN * n_columns))
+    if room < few:
+        warnings.warn(
+            f"max_memory has room for {room:,} of {source.n_rows:,} rows to try kernels on: what is learned from so few may "
+            f"be poor. For {few:,} rows it must leave {readable(few * COPIES * 8 * n_columns / SAMPLE_SHARE)} beside the "
+            "features: raise it, or use fewer features.",
+            UserWarning,
+            stacklevel=6,
         )
     return min(wanted, room)
 

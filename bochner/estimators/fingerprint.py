@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import hashlib
 import importlib.metadata
 import numbers
@@ -16,6 +17,7 @@ from scipy import sparse
 from bochner.arrays import Array, fetch, is_foreign
 from bochner.engines.dask_rows import DaskRows
 from bochner.rows import RowSource
+from bochner.rows.files import FileMark
 
 WITHOUT_EFFECT = ("verbose", "callback", "checkpoint")
 """Parameters that change no result."""
@@ -79,10 +81,18 @@ def _describe_source(source: RowSource | DaskRows) -> str:
             first = next(blocks)
         files = source.fingerprint()
         known = [source.target_names, files]
-        where = f" in {len(files)} files from {files[0].path!r} on" if files else ""
+        where = _describe_files(files) if files else ""
     n_rows, n_columns = source.n_rows, source.n_columns
     known += [n_rows, n_columns, str(source.dtype), source.names, *map(describe, (first.X, first.y, first.weight))]
     return f"{n_rows} rows of {n_columns} columns{where} {_hash(repr(known))}"
+
+
+def _describe_files(files: tuple[FileMark, ...]) -> str:
+    """How many files there are, their size, and which was written last: what differs where one of them has changed."""
+    newest = max(files, key=lambda file: file.modified)
+    written = datetime.datetime.fromtimestamp(newest.modified / 1e9).isoformat(" ", "milliseconds")
+    many = "a file" if len(files) == 1 else f"{len(files)} files"
+    return f" in {many} of {sum(file.size for file in files)} bytes, {newest.path!r} written last, at {written}, hash"
 
 
 def _hash(*values: str | Array) -> str:

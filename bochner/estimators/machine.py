@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import operator
+import warnings
 from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import replace
@@ -26,6 +27,7 @@ from bochner.estimators.blocks import (
     FirstPass,
     as_source,
     check_columns,
+    count_rows,
     cut_source,
     first_pass,
     kept_rows,
@@ -123,6 +125,7 @@ class KernelMachine(KernelLearner):
         self._learned_on = self.device
         before = self._earlier_kernel()
         check_columns(self, source, reset=True)
+        count_rows(source, sums, self.verbose)
         with resuming(self, before, X=source) as kept, closing(PassLine()) as line:
             rng = generator(self.random_state, kept)
             folds = self._sampled(source, sums, rng, line if self.verbose else None, kept)
@@ -263,9 +266,9 @@ class KernelMachine(KernelLearner):
         kept, needed = self._kept_bytes(n_features), self._matrix_bytes(n_features, n_rows, n_parts)
         there = machine_bytes() if self.max_memory is None else as_bytes(self.max_memory)
         if needed > there:
-            advice = (
-                "use fewer" if kept < there / 2 else "use fewer, or keep_moments=False if there is no partial_fit to come"
-            )
+            most = int((there / self._matrix_bytes(1, n_rows, n_parts)) ** 0.5) // 2 * 2
+            helps = needed - kept <= there
+            advice = f"use fewer, such as {most}" + ", or keep_moments=False if there is no partial_fit to come" * helps
             what = "this machine has" if self.max_memory is None else "max_memory is"
             raise ValueError(
                 f"n_features={n_features} needs about {readable(needed)} for matrices of all pairs of features, and {what} "
@@ -374,6 +377,7 @@ class KernelMachine(KernelLearner):
         if self.criterion == "loo":
             refuse_device(self, "criterion='loo'", "criterion='kfold'")
         as_bytes(self.max_memory)  # which refuses what is no size
+        self._warn_of_few_features()
         check_checkpoint(self.checkpoint)
         check_option("schedule", self.schedule, SCHEDULES)
         check_metric_choices(self)
@@ -383,6 +387,19 @@ class KernelMachine(KernelLearner):
             raise ValueError(
                 f"n_features must be an even whole number, or None (four for each row, at least {FEWEST_FEATURES} and at "
                 f"most {MOST_FEATURES}), got {n!r}: features come as pairs of cosine and sine."
+            )
+
+    def _warn_of_few_features(self) -> None:
+        """Say that ``max_memory`` leaves little room for features, where it chooses their number."""
+        room = self._room_for_features()
+        random = any(family.geometry != "additive" for family in self._families())
+        if self.n_features is None and room < FEWEST_FEATURES and random:
+            needed = 8 * self._matrices * FEWEST_FEATURES**2 / MATRIX_SHARE
+            warnings.warn(
+                f"max_memory is {readable(as_bytes(self.max_memory))}, which has room for {room} features: predictions by "
+                f"so few may be poor. For {FEWEST_FEATURES} raise max_memory to {readable(needed)}, or say n_features=.",
+                UserWarning,
+                stacklevel=6,
             )
 
     def _levels(self, n_rows: int, n_columns: int) -> tuple[Level, ...]:
@@ -398,8 +415,12 @@ class KernelMachine(KernelLearner):
         """How many features ``max_memory`` has room for, an even number."""
         if self.max_memory is None:
             return MOST_FEATURES
-        matrices = MATRICES + FOLDS + bool(self.keep_moments)
-        return max(2, int((MATRIX_SHARE * as_bytes(self.max_memory) / (8 * matrices)) ** 0.5) // 2 * 2)
+        return max(2, int((MATRIX_SHARE * as_bytes(self.max_memory) / (8 * self._matrices)) ** 0.5) // 2 * 2)
+
+    @property
+    def _matrices(self) -> int:
+        """Matrices of all pairs of features that a fit on folds holds at a time."""
+        return MATRICES + FOLDS + bool(self.keep_moments)
 
     # -- predicting ---------------------------------------------------------------------------------------------------
 

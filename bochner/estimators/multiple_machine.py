@@ -19,6 +19,7 @@ from bochner.engines.devices import on_device
 from bochner.estimators.blocks import (
     FirstPass,
     check_columns,
+    count_rows,
     cut_source,
     first_pass,
     kept_rows,
@@ -113,6 +114,7 @@ class MultipleKernelMachine(KernelParts):
         """
         self._check_choices()
         check_columns(self, source, reset=True)
+        count_rows(source, sums, self.verbose)
         with resuming(self, X=source) as kept:
             return self._learn_blocks(source, sums, kept)
 

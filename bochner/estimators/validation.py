@@ -28,7 +28,7 @@ def check_rows(estimator: Any, X: Any, *, kernel: Kernel, reset: bool) -> Array:
     name the column.
     """
     if isinstance(X, Block):  # of a source whose columns were compared
-        kernel.check_rows(X.X, names=getattr(estimator, "feature_names_in_", None))
+        check_block(X, kernel, names=getattr(estimator, "feature_names_in_", None))
         return X.X
     if isinstance(X, RowSource):
         raise ValueError(
@@ -55,6 +55,16 @@ def check_rows(estimator: Any, X: Any, *, kernel: Kernel, reset: bool) -> Array:
         )
     kernel.check_rows(X, names=getattr(estimator, "feature_names_in_", None))
     return X
+
+
+def check_block(block: Block, kernel: Any, names: Any) -> None:
+    """An error where rows of a block are outside a kernel's domain, which says where the block begins."""
+    try:
+        kernel.check_rows(block.X, names=names)
+    except ValueError as error:
+        if not block.start:
+            raise
+        raise ValueError(f"In the {block.n_rows} rows from row {block.start} on: {error}") from error
 
 
 def on_host(X: Array) -> Array:

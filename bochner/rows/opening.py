@@ -10,6 +10,7 @@ from typing import Any
 from bochner.rows import stores, tables
 from bochner.rows.checks import check_dtype, whole_number
 from bochner.rows.columns import Wanted
+from bochner.rows.csv_files import CsvStyle, CsvTable
 from bochner.rows.files import Paths, find_files, format_of
 from bochner.rows.source import RowSource
 from bochner.rows.svmlight import open_svmlight
@@ -23,7 +24,7 @@ class Request:
     dtype: Any
     n_columns: int | None
     zero_based: bool | None
-    csv: tables.CsvStyle
+    csv: CsvStyle
 
 
 def open_rows(
@@ -35,7 +36,8 @@ def open_rows(
     format: str | None = None,
     dtype: Any = None,
     delimiter: str | None = None,
-    header: bool = True,
+    header: bool | None = None,
+    decimal: str = ".",
     n_columns: int | None = None,
     zero_based: bool | None = None,
 ) -> RowSource:
@@ -59,8 +61,10 @@ def open_rows(
         Precision of X. By default float32 where all columns are, otherwise float64.
     delimiter : str, optional
         What separates the columns of CSV files: by default a tab in ``.tsv``, a comma in others.
-    header : bool
-        Whether CSV files begin with a line of names.
+    header : bool, optional
+        Whether CSV files begin with a line of names. By default they do, and a first line that looks like a row is refused.
+    decimal : "." or ","
+        What numbers of CSV files have before their fraction.
     n_columns, zero_based : optional
         For svmlight: the number of columns, which saves a pass over the files, and whether columns are numbered from 0. By
         default they are if a first pass finds a 0; if n_columns is given, they are numbered from 1.
@@ -85,7 +89,8 @@ def open_rows(
     found = format_of(files, format)
     for name, value, default, meant in (
         ("delimiter", delimiter, None, "csv"),
-        ("header", header, True, "csv"),
+        ("header", header, None, "csv"),
+        ("decimal", decimal, ".", "csv"),
         ("n_columns", n_columns, None, "svmlight"),
         ("zero_based", zero_based, None, "svmlight"),
     ):
@@ -93,12 +98,14 @@ def open_rows(
             raise ValueError(f"{name}= is an option of {meant} files, and {files[0]} is of format {found}: leave it out.")
     if delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1):
         raise ValueError(f"delimiter must be one character, such as ';', got {delimiter!r}.")
+    if decimal not in (".", ","):
+        raise ValueError(f"decimal must be '.' or ',', got {decimal!r}.")
     request = Request(
         Wanted(columns, target, weight),
         None if dtype is None else check_dtype(dtype),
         None if n_columns is None else whole_number("n_columns", n_columns),
         zero_based,
-        tables.CsvStyle(delimiter, header),
+        CsvStyle(delimiter, header, decimal),
     )
     return FORMATS[found](files, request)
 
@@ -128,7 +135,7 @@ def _stores(make: Callable[[Path], stores.StoreFile]) -> Callable[[list[Path], R
 FORMATS: dict[str, Callable[[list[Path], Request], RowSource]] = {
     "parquet": _tables(lambda path, _: tables.ParquetTable(path)),
     "arrow": _tables(lambda path, _: tables.ArrowTable(path)),
-    "csv": _tables(lambda path, request: tables.CsvTable(path, request.csv)),
+    "csv": _tables(lambda path, request: CsvTable(path, request.csv)),
     "npy": _npy,
     "npz": _stores(stores.NpzFile),
     "svmlight": _svmlight,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, replace
@@ -21,6 +22,10 @@ from bochner.rows.reading import read_ahead
 
 SAMPLE_BLOCK_BYTES, FEWEST_BLOCK_ROWS = 2**24, 256
 """Size of the blocks that a sample is taken from, and the fewest rows of a block of some size."""
+
+
+Counted = tuple[int, float | None]
+"""Rows so far, and the share of a file that they take, or None where that is not known."""
 
 
 @dataclass(frozen=True)
@@ -89,10 +94,13 @@ class Part(ABC):
     def pieces(self, step: int) -> Generator[Block, None, None]:
         """Blocks of this part, in the order of the rows."""
 
-    def count(self) -> int:
-        """Number of rows, by the cheapest means that the format has."""
+    def counting(self) -> Generator[Counted, None, None]:
+        """Rows so far, up to all of them, by the cheapest means that the format has."""
+        n_rows = 0
         with closing(self.pieces(2**12)) as pieces:
-            return sum(piece.n_rows for piece in pieces)
+            for piece in pieces:
+                n_rows += piece.n_rows
+                yield n_rows, None
 
 
 class RowSource:
@@ -118,17 +126,40 @@ class RowSource:
         self.dtype = np.dtype(layout.dtype)
 
     def __repr__(self) -> str:
-        rows = "?" if any(part.n_rows is None for part in self._parts) else str(self.n_rows)
+        rows = str(self.n_rows) if self.is_counted else "?"
         return f"RowSource({rows} rows, {self.n_columns} columns, {self.dtype}, {len(self._parts)} parts)"
 
     @property
     def n_rows(self) -> int:
         """Number of rows: from the headers of the files, or counted once in a pass of its own."""
-        for part in self._parts:
-            if part.n_rows is None:
-                refuse_changed(part.marks)
-                part.n_rows = part.count()
+        return self.count()
+
+    def count(self, watch: Callable[[dict[str, Any]], None] | None = None) -> int:
+        """The same; ``watch`` hears how far counting is, where rows are counted.
+
+        A record has the rows that are ``done``, the ``share`` of the files that they take (None where that is not known),
+        and the ``seconds`` since counting began.
+        """
+        begun = time.perf_counter()
+        unknown = [part for part in self._parts if part.n_rows is None]
+        sizes = [sum(found.size for found in part.marks) for part in unknown]
+        done = 0
+        for i, part in enumerate(unknown):
+            refuse_changed(part.marks)
+            n_rows = 0
+            with closing(part.counting()) as counting:
+                for n_rows, share in counting:
+                    if watch is not None:
+                        read = None if share is None else (sum(sizes[:i]) + share * sizes[i]) / max(1, sum(sizes))
+                        watch({"done": done + n_rows, "share": read, "seconds": time.perf_counter() - begun})
+            part.n_rows = n_rows
+            done += n_rows
         return sum(part.n_rows or 0 for part in self._parts)
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the number of rows is known."""
+        return all(part.n_rows is not None for part in self._parts)
 
     def blocks(self, n_rows: int, start: int = 0) -> Generator[Block, None, None]:
         """A fresh pass: blocks of ``n_rows`` rows each, the last one perhaps of fewer, in the order of the rows.

@@ -1,12 +1,10 @@
-"""Parquet, Arrow (Feather) and CSV files, read by pyarrow in batches of the columns that are wanted."""
+"""Files of columns, read by pyarrow in batches of those that are wanted: Parquet and Arrow (Feather)."""
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +13,19 @@ import numpy as np
 from bochner.arrays import Array
 from bochner.rows.checks import as_targets
 from bochner.rows.columns import Choice, Wanted, as_list, shown
-from bochner.rows.files import COMPRESSED, UnreadableError, guarded, need, reading
-from bochner.rows.source import Block, Layout, Part, RowSource
+from bochner.rows.files import UnreadableError, guarded, need, reading
+from bochner.rows.source import Block, Counted, Layout, Part, RowSource
 
 BATCH_BYTES = 2**22
 """Size of a batch in float64, at most: columns are turned into rows while they are in a core's cache."""
 BUFFER_BYTES = 2**16
 """What is read of a column of a Parquet file at a time."""
-CSV_BYTES = 2**20
-"""What is read of a CSV file at a time; a line must fit."""
 
 
-@dataclass(frozen=True)
-class CsvStyle:
-    """How a CSV file is written."""
-
-    delimiter: str | None = None
-    """None: a tab in .tsv files, a comma in others."""
-    header: bool = True
+ENCODE = (
+    "encode it as numbers first, for instance with sklearn.preprocessing.OneHotEncoder(), or name the columns to read by "
+    "columns=[...]"
+)
 
 
 class TableFile(ABC):
@@ -55,8 +48,33 @@ class TableFile(ABC):
         """Record batches of some columns, of about ``step`` rows or less."""
 
     @abstractmethod
-    def count(self) -> int:
-        """Number of rows."""
+    def counting(self) -> Generator[Counted, None, None]:
+        """Rows so far, up to all of them, and the share of the file that they take."""
+
+    def index_columns(self, schema: Any) -> list[str]:
+        """Columns that pandas wrote for the index of a table: they are X only where they are asked for."""
+        stored = (schema.pandas_metadata or {}).get("index_columns", [])
+        return [name for name in stored if isinstance(name, str)]
+
+    def check(self, schema: Any) -> None:
+        """An error where two columns have one name, or the file seems to be written in another way than was said."""
+        seen: set[str] = set()
+        for name in schema.names:
+            if name in seen:
+                raise ValueError(f"{self.path} has two columns named {name!r}: names must differ.{self.hint(schema)}")
+            seen.add(name)
+
+    def are_no_names(self, names: Sequence[str]) -> bool:
+        """Whether names of columns look like numbers of a row."""
+        return False
+
+    def hint(self, schema: Any) -> str:
+        """What may be wrong where columns that are asked for are not there."""
+        return ""
+
+    def about_text(self, name: str) -> tuple[str, str]:
+        """How a column of text looks, and what to do about it."""
+        return "", ENCODE
 
     def place(self, error: BaseException, schema: Any) -> Exception | None:
         """A better error for one that was raised while batches were read, where there is one."""
@@ -80,9 +98,9 @@ class ParquetTable(TableFile):
         with self._open() as file:
             yield from file.iter_batches(batch_size=step, columns=list(names), use_threads=False)
 
-    def count(self) -> int:
+    def counting(self) -> Generator[Counted, None, None]:
         with self._open() as file:
-            return file.metadata.num_rows
+            yield file.metadata.num_rows, 1.0
 
 
 class ArrowTable(TableFile):
@@ -106,77 +124,25 @@ class ArrowTable(TableFile):
                 batch = reader.get_batch(i)
                 yield from (batch.slice(start, step) for start in range(0, batch.num_rows, step))
 
-    def count(self) -> int:
-        first = self.schema().names[:1]
+    def counting(self) -> Generator[Counted, None, None]:
+        first, n_rows = self.schema().names[:1], 0
         with closing(self.batches(first, 2**62)) as batches:
-            return sum(batch.num_rows for batch in batches)
-
-
-class CsvTable(TableFile):
-    """A CSV file, perhaps compressed. Types are guessed from its first megabyte; numbers are then read as float64."""
-
-    what = "CSV"
-
-    def __init__(self, path: Path, style: CsvStyle) -> None:
-        super().__init__(path)
-        self.style = style
-        self.has_names = style.header
-
-    @contextmanager
-    def _open(self, **convert: Any) -> Iterator[Any]:
-        pa, csv = need("pyarrow", "CSV files"), need("pyarrow.csv", "CSV files")
-        suffixes = [suffix for suffix in self.path.suffixes if suffix not in COMPRESSED["csv"]]
-        delimiter = self.style.delimiter or ("\t" if suffixes[-1:] == [".tsv"] else ",")
-        read = csv.ReadOptions(block_size=CSV_BYTES, use_threads=False, autogenerate_column_names=not self.style.header)
-        with (
-            pa.input_stream(str(self.path), compression="detect") as text,  # the reader would not close it at once
-            csv.open_csv(text, read, csv.ParseOptions(delimiter=delimiter), csv.ConvertOptions(**convert)) as file,
-        ):
-            yield file
-
-    def schema(self) -> Any:
-        with self._open() as file:
-            return file.schema
-
-    def batches(self, names: Sequence[str], step: int) -> Generator[Any, None, None]:
-        pa = need("pyarrow", "CSV files")
-        found = self.schema()
-        guessed = {name: found.field(name).type for name in names}
-        types = {name: pa.float64() if _is_plain_number(kind) else kind for name, kind in guessed.items()}
-        with self._open(include_columns=list(names), column_types=types) as file:
-            for batch in file:
-                yield from (batch.slice(start, step) for start in range(0, batch.num_rows, step))
-
-    def count(self) -> int:
-        first = self.schema().names[0]
-        with self._open(include_columns=[first], column_types={first: need("pyarrow", "CSV files").string()}) as file:
-            return sum(batch.num_rows for batch in file)
-
-    def place(self, error: BaseException, schema: Any) -> Exception | None:
-        found = re.search(r"column #(\d+): (?:Row #(\d+): )?.*invalid value '(.*)'", str(error))
-        if found is None:
-            return None
-        column, value = schema.names[int(found[1])], found[3]
-        row = "" if found[2] is None else f", row {int(found[2]) - 1 - self.style.header}"
-        name = f"column {column!r}" if self.has_names else f"column {found[1]}"
-        return ValueError(
-            f"{self.path}, {name}{row} holds text, {value!r}, where there were numbers before: "
-            f"write numbers only, or leave that column out of columns=."
-        )
+            for batch in batches:
+                n_rows += batch.num_rows
+                yield n_rows, None
 
 
 class TablePart(Part):
     """The wanted columns of one file."""
 
     def __init__(self, table: TableFile, schema: Any, choice: Choice, dtype: Any) -> None:
-        with reading(table.path, table.what):
-            n_rows = table.count() if table.knows_count else None
-        super().__init__(str(table.path), [table.path], n_rows)
+        super().__init__(str(table.path), [table.path])
         self.table, self.schema, self.choice, self.dtype = table, schema, choice, dtype
+        if table.knows_count:
+            self.n_rows = sum(n_rows for n_rows, _ in self.counting())
 
-    def count(self) -> int:
-        with reading(self.table.path, self.table.what):
-            return self.table.count()
+    def counting(self) -> Generator[Counted, None, None]:
+        return guarded(self.table.path, self.table.what, self.table.counting())
 
     def pieces(self, step: int) -> Generator[Block, None, None]:
         names = [self.schema.names[i] for i in self.choice.used]
@@ -216,11 +182,11 @@ def open_tables(tables: Sequence[TableFile], wanted: Wanted, dtype: Any) -> RowS
     """
     schemas = [_schema(table) for table in tables]
     first = schemas[0]
-    choices = [wanted.among(tuple(first.names), str(tables[0].path), left_out=_index_columns(first))]
+    choices = [_chosen(wanted, tables[0], first)]
     named = _by_name(choices[0], first.names)
     for table, schema in zip(tables[1:], schemas[1:], strict=True):
         if wanted.columns is None:
-            _refuse_other_columns(schema, first, table.path, tables[0].path)
+            _refuse_other_columns(table, schema, tables[0], first)
         choices.append(named.among(tuple(schema.names), str(table.path)))
     for table, schema, choice in zip(tables, schemas, choices, strict=True):
         for i in choice.used:
@@ -239,12 +205,23 @@ def open_tables(tables: Sequence[TableFile], wanted: Wanted, dtype: Any) -> RowS
 def _schema(table: TableFile) -> Any:
     with reading(table.path, table.what):
         schema = table.schema()
-    seen: set[str] = set()
-    for name in schema.names:
-        if name in seen:
-            raise ValueError(f"{table.path} has two columns named {name!r}: names must differ.")
-        seen.add(name)
+    table.check(schema)
     return schema
+
+
+def _chosen(wanted: Wanted, table: TableFile, schema: Any) -> Choice:
+    """Positions of the wanted columns in the first file."""
+    try:
+        choice = wanted.among(tuple(schema.names), str(table.path), left_out=table.index_columns(schema))
+    except ValueError as error:
+        raise ValueError(f"{error}{table.hint(schema)}") from None
+    names = [schema.names[i] for i in choice.X]
+    if table.are_no_names(names):
+        raise ValueError(
+            f"{table.path} has numbers where names of columns are expected, {', '.join(names[:4])}: say header=False if its "
+            "first line is a row, or header=True if these are names."
+        )
+    return choice
 
 
 def _by_name(choice: Choice, names: Sequence[str]) -> Wanted:
@@ -272,7 +249,7 @@ def _targets(column: Any) -> Array:
     pa = need("pyarrow", "tables")
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    return as_targets(column.to_numpy(zero_copy_only=False) if _is_text(column.type) else _numbers(column))
+    return as_targets(column.to_numpy(zero_copy_only=False) if is_text(column.type) else _numbers(column))
 
 
 def _is_view(batch: Any, names: Sequence[str]) -> bool:
@@ -281,12 +258,14 @@ def _is_view(batch: Any, names: Sequence[str]) -> bool:
     return not any(buffer.is_mutable for buffer in buffers)
 
 
-def _is_text(kind: Any) -> bool:
+def is_text(kind: Any) -> bool:
+    """Whether a type of Arrow's is text."""
     types = need("pyarrow", "tables").types
     return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
 
 
-def _is_plain_number(kind: Any) -> bool:
+def is_plain_number(kind: Any) -> bool:
+    """Whether a type of Arrow's is of numbers, or of nothing but missing values."""
     types = need("pyarrow", "tables").types
     return types.is_integer(kind) or types.is_floating(kind) or types.is_null(kind)
 
@@ -295,23 +274,20 @@ def _refuse_type(field: Any, table: TableFile, i: int, text: bool) -> None:
     """An error where a column is not of numbers; a target may be of text."""
     types = need("pyarrow", "tables").types
     kind = _values(field.type)
-    if _is_plain_number(kind) or types.is_boolean(kind) or types.is_decimal(kind) or (text and _is_text(kind)):
+    if is_plain_number(kind) or types.is_boolean(kind) or types.is_decimal(kind) or (text and is_text(kind)):
         return
     where = f"{table.path}, column {field.name!r}" if table.has_names else f"{table.path}, column {i}"
     if types.is_temporal(kind):
         raise ValueError(f"{where} holds dates or times ({kind}): turn them into numbers first, such as days since a date.")
-    if _is_text(kind) or types.is_binary(kind):
-        header = " (Has the file no line of names? Then say header=False.)" if isinstance(table, CsvTable) else ""
-        raise ValueError(
-            f"{where} holds text: encode it as numbers first, for instance with sklearn.preprocessing.OneHotEncoder(), or "
-            f"name the columns to read by columns=[...].{header}"
-        )
+    if is_text(kind) or types.is_binary(kind):
+        example, advice = table.about_text(field.name)
+        raise ValueError(f"{where} holds text{example}: {advice}.")
     raise ValueError(f"{where} holds {kind}, not numbers: write it as columns of numbers, or leave it out of columns=[...].")
 
 
-def _refuse_other_columns(schema: Any, first: Any, path: Path, first_path: Path) -> None:
+def _refuse_other_columns(table: TableFile, schema: Any, first_table: TableFile, first: Any) -> None:
     """An error where two files do not have the same columns."""
-    index = {*_index_columns(schema), *_index_columns(first)}
+    index = {*table.index_columns(schema), *first_table.index_columns(first)}
     here, there = set(schema.names) | index, set(first.names) | index
     lacks, adds = [n for n in first.names if n not in here], [n for n in schema.names if n not in there]
     if not lacks and not adds:
@@ -320,7 +296,7 @@ def _refuse_other_columns(schema: Any, first: Any, path: Path, first_path: Path)
         [f"it lacks {shown(lacks)}"] * bool(lacks) + [f"it has {shown(adds)}, which the other has not"] * bool(adds)
     )
     raise ValueError(
-        f"{path} has other columns than {first_path}: {difference}. "
+        f"{table.path} has other columns than {first_table.path}: {difference}. "
         "Name those to read, which all files must have, by columns=[...]."
     )
 
@@ -329,7 +305,7 @@ def _refuse_mixed_targets(schema: Any, first: Any, choice: Choice, path: Path, f
     """An error where a target is text in one file and numbers in another."""
     for i in choice.targets or ():
         name = schema.names[i]
-        here, there = (_is_text(_values(found.field(name).type)) for found in (schema, first))
+        here, there = (is_text(_values(found.field(name).type)) for found in (schema, first))
         if here != there:
             kinds = ("numbers", "text")
             raise ValueError(
@@ -340,9 +316,3 @@ def _refuse_mixed_targets(schema: Any, first: Any, choice: Choice, path: Path, f
 def _values(kind: Any) -> Any:
     """The type of a column's values, which may be written as a dictionary."""
     return kind.value_type if need("pyarrow", "tables").types.is_dictionary(kind) else kind
-
-
-def _index_columns(schema: Any) -> list[str]:
-    """Columns that pandas wrote for the index of a table."""
-    stored = (schema.pandas_metadata or {}).get("index_columns", [])
-    return [name for name in stored if isinstance(name, str)]

@@ -340,8 +340,6 @@ def test_errors_say_what_to_do(client):
     bad[517, 1] = np.nan
     with pytest.raises(ValueError, match=r"partition 2, column 1, row 17 \(row 517 of all\) holds NaN"):
         quick().fit(spread_out(bad), targets)
-    with pytest.raises(ValueError, match="These rows come without targets"):
-        quick().fit(rows)
     model = quick().fit(X, y)
     with pytest.raises(ValueError, match="has 2 columns, but KernelRegressor is expecting 3"):
         model.predict(rows[:, :2])
@@ -349,6 +347,41 @@ def test_errors_say_what_to_do(client):
         quick().fit(targets, targets)
     with pytest.raises(ValueError, match="takes no rows of Dask's here"):
         GMKLRegressor().fit(rows, targets)
+
+
+def test_what_is_wrong_is_told_before_anything_is_computed():
+    X, y, _ = table()
+
+    def never(block):
+        raise AssertionError("computed too early")
+
+    rows, targets = (spread_out(values).map_blocks(never, dtype=float) for values in (X, y))
+    with pytest.raises(ValueError, match="These rows come without targets"):
+        quick().fit(rows)
+    with pytest.raises(ValueError, match=r"y must be of shape \(rows,\) or \(rows, targets\), got an array of 3 dimensions"):
+        quick().fit(rows, targets[:, None, None])
+    with pytest.raises(ValueError, match=r"sample_weight must be of shape \(rows,\), got an array of 2 dimensions"):
+        quick().fit(rows, targets, targets[:, None])
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_rows_that_cannot_be_predicted_are_named(client, known):
+    X, y, _ = table()
+    frame = pd.DataFrame(X, columns=list("abc"))
+    model = quick().fit(frame, y)
+    frame.loc[517, "b"] = np.nan
+    rows = dd.from_pandas(frame, npartitions=3)
+    rows = rows.to_dask_array(lengths=known or None)
+    place = r"partition 1, column 1, row 217" + r" \(row 517 of all\)" * known
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an array has no names
+        with pytest.raises(ValueError, match=f"^{place} holds NaN or a missing value"):
+            model.predict(rows).compute()
+    chi2 = KernelRegressor("chi2", tol=1e9, random_state=0).fit(np.abs(X), y)
+    given = np.abs(X)
+    given[600, 2] = -1
+    with pytest.raises(ValueError, match=r"In partition 2: In the 130 rows from row 500 on: .* column 2, row 100 holds -1"):
+        chi2.predict(spread_out(given)).compute()
 
 
 def test_a_cluster_that_is_closed_between_passes(client):

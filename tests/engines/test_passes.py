@@ -143,6 +143,23 @@ def test_same_bits_for_a_large_single_block(kernel):
         np.testing.assert_array_equal(one, two)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_moments_on_one_and_two_threads_differ_by_rounding_alone(dtype):
+    """BLAS shares out products of all pairs of features; every entry is a sum over the rows in one order or another."""
+    n = 700
+    X = rows(ALL["gaussian"], n, 7, dtype=dtype)
+    feature_map = small_map(ALL["gaussian"], 7, frequencies=250)
+    found = []
+    for limit in (1, 2):
+        with threadpool_limits(limits=limit, user_api="blas"):
+            found.append(engines.moments(feature_map, X, np.ones((n, 2)), np.ones(n)))
+    one, two = found
+    largest = np.abs(one.gram).max()  # by Cauchy and Schwarz, no sum of absolute values is larger
+    np.testing.assert_allclose(one.gram, two.gram, rtol=0, atol=2 * n * np.finfo(dtype).eps * largest)
+    np.testing.assert_array_equal(one.cross, two.cross)
+    np.testing.assert_array_equal(one.feature_sum, two.feature_sum)
+
+
 @given(
     n=st.integers(1, 400),
     m=st.integers(1, 5),

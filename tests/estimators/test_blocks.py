@@ -10,12 +10,13 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import StratifiedKFold
+from threadpoolctl import threadpool_limits
 
 from bochner import FourierFeatures, KernelClassifier, KernelRegressor, open_rows
 from bochner.estimators import blocks, machine
 from bochner.exact import KernelRidgeGD
 from bochner.kernels import Gaussian
-from bochner.rows import from_arrays, from_blocks
+from bochner.rows import csv_files, from_arrays, from_blocks
 from bochner.rows import source as row_source
 from tests.estimators.learners import (
     EPS,
@@ -181,6 +182,20 @@ def test_blocks_and_files_make_no_difference(learner, tmp_path):
 
 
 @each_learner
+def test_one_and_two_threads_make_no_difference_beyond_rounding(learner):
+    X, y = table()
+    source, found = from_arrays(X, targets(learner, y)), []
+    for limit in (1, 2):
+        with threadpool_limits(limits=limit, user_api="blas"):
+            found.append(fixed(learner, n_features=512, validation=2).fit(source))
+    one, two = found
+    np.testing.assert_array_equal(one.standardiser_.spread, two.standardiser_.spread)
+    bound = solving_error(features_of(one, X), one.alpha_) * np.linalg.norm(one.coef_)
+    np.testing.assert_allclose(one.coef_, two.coef_, rtol=0, atol=bound)
+    assert one.validation_error_ == pytest.approx(two.validation_error_, rel=1e-9)
+
+
+@each_learner
 def test_float32(learner):
     X, y = table()
     y = targets(learner, y)
@@ -255,8 +270,9 @@ def test_kernels_of_histograms():
     model = quick(KernelRegressor, kernel="chi2", n_features=None).fit(from_arrays(X, y))
     np.testing.assert_array_equal(model.standardiser_.spread, 1)
     X[600, 1] = -1
-    with pytest.raises(ValueError, match=r"In the 256 rows from row 512 on: .*column 1, row 88"):
-        model.fit(from_arrays(X, y))
+    for call in (model.fit, model.predict, model.score, model.partial_fit):
+        with pytest.raises(ValueError, match=r"In the 256 rows from row 512 on: .*column 1, row 88"):
+            call(from_arrays(X, y))
 
 
 # -- arrays --------------------------------------------------------------------------------------------------------------
@@ -534,6 +550,31 @@ def test_verbose_tells_of_every_pass(capsys):
     assert len(told) >= 2
 
 
+@each_learner
+def test_verbose_tells_of_counting(learner, files, tmp_path, capsys):
+    _, frame = files
+    frame.assign(y=targets(learner, frame["y"].to_numpy())).to_csv(tmp_path / "t.csv", index=False)
+    source = open_rows(tmp_path / "t.csv", columns=["a", "b", "c"], target="y")
+    quick(learner, verbose=1).fit(source)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("[####################]")
+    assert "counting: 900 rows, " in lines[0]
+    assert "pass 1: 900 of 900 rows" in lines[1]
+    quick(learner, verbose=1).fit(source)
+    assert "counting" not in capsys.readouterr().err
+
+
+@each_learner
+def test_a_sample_that_memory_makes_small_is_warned_of(learner, monkeypatch):
+    monkeypatch.setattr(machine, "FEWEST_SAMPLED", 32_000)
+    X, y = table(2500)
+    source = from_arrays(X, targets(learner, y))
+    with pytest.warns(UserWarning, match=r"room for 1,041 of 2,500 rows .*For 2,000 rows .* 768 kB"):
+        model = quick(learner, max_memory="400kB", validation=2).fit(source)
+    assert model.moments_.weight == pytest.approx(2500)
+    quick(learner, max_memory="900kB", validation=2).fit(source)  # enough, and nothing is said
+
+
 # -- errors --------------------------------------------------------------------------------------------------------------
 
 
@@ -641,6 +682,23 @@ def test_a_missing_target_in_a_late_row(files):
     for model, target in ((regressor(), "y"), (classifier(), "label")):
         with pytest.raises(ValueError, match=rf"t\.parquet, target '{target}', row 85\d holds NaN or a missing value"):
             model.fit(open_rows(path, columns=["a", "b", "c"], target=target))
+
+
+def test_what_is_wrong_with_targets_is_told_before_rows_are_counted(files, tmp_path, monkeypatch):
+    _, frame = files
+    frame.to_csv(tmp_path / "t.csv", index=False)
+
+    def count(self):
+        raise AssertionError("too early")
+
+    monkeypatch.setattr(csv_files.CsvTable, "counting", count)
+    opened = {"columns": ["a", "b", "c"]}
+    with pytest.raises(ValueError, match="come without targets"):
+        regressor().fit(open_rows(tmp_path / "t.csv", **opened))
+    with pytest.raises(ValueError, match=r"y holds text, such as .*KernelClassifier"):
+        regressor().fit(open_rows(tmp_path / "t.csv", target="label", **opened))
+    with pytest.raises(ValueError, match=r"Unknown label type: continuous"):
+        classifier().fit(open_rows(tmp_path / "t.csv", target="y", **opened))
 
 
 def test_targets_of_the_wrong_kind(files):

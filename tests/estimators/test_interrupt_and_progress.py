@@ -13,7 +13,7 @@ from bochner import KernelClassifier, KernelRegressor, progress
 from bochner.descent import Level, family_name
 from bochner.exact import KernelRidgeGD
 from bochner.kernels import Cauchy, Gaussian, get_kernel
-from bochner.progress import WIDTH, DescentLine, PassLine
+from bochner.progress import WIDTH, CountLine, DescentLine, PassLine
 from tests.estimators.learners import each_learner, fixed, output, regressor, small, table, targets
 
 
@@ -399,11 +399,31 @@ def test_a_pass_that_takes_no_time():
     assert "10 of 4,000,000 rows" in stream.getvalue()
 
 
-def test_many_short_passes_print_few_lines():
+@pytest.mark.parametrize(("seconds", "then"), [(0.1, [100]), (4.0, [18, 26, 34, 42, 50, 58, 66, 74, 82, 90, 98, 100])])
+def test_many_passes_print_a_line_now_and_then(seconds, then, monkeypatch):
+    """As with schedule="full": each of the first ten, then one every half minute, and the last."""
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     stream = io.StringIO()
     line = PassLine(stream)
     for number in range(1, 101):
-        line(pass_record(number, 4_000_000, 2.0 if number == 50 else 0.1))
+        now[0] += seconds
+        line(pass_record(number, 4_000_000, seconds))
     line.close()
     told = [int(text.split("pass ")[1].split(":")[0]) for text in stream.getvalue().splitlines()]
-    assert told == [*range(1, 11), 50, 100]
+    assert told == [*range(1, 11), *then]
+
+
+def test_the_line_of_counting():
+    stream = io.StringIO()
+    line = CountLine(stream)
+    for share in (0.25, 0.5):
+        line({"done": int(4e6 * share), "share": share, "seconds": 8 * share})
+    line.close()
+    half = "#" * (WIDTH // 2) + "." * (WIDTH - WIDTH // 2)
+    assert stream.getvalue() == f"[{half}]    4.0 s  counting: 2,000,000 rows, 500,000 rows/s, 4 s left\n"
+    stream = io.StringIO()
+    line = CountLine(stream)
+    line({"done": 10, "share": None, "seconds": 2.0})
+    line.close()
+    assert stream.getvalue() == f"[{'.' * WIDTH}]    2.0 s  counting: 10 rows, 5 rows/s\n"

@@ -246,7 +246,20 @@ def test_class_weights_of_another_kind(class_weight):
 def test_more_features_than_memory_are_refused_before_learning(monkeypatch):
     X, y = table()
     monkeypatch.setattr("bochner.estimators.machine.machine_bytes", lambda: 1e9)
-    with pytest.raises(ValueError, match=r"=60000 needs about 28\.8 GB .* has 1 GB: use fewer, or keep_moments=False"):
+    with pytest.raises(
+        ValueError, match=r"=60000 needs about 28\.8 GB .* has 1 GB: use fewer, such as 3534, or keep_moments=False"
+    ):
         KernelRegressor(n_features=60_000).fit(X, y)
-    with pytest.raises(ValueError, match=r"needs about 2\.59 GB .*: use fewer\."):
+    with pytest.raises(ValueError, match=r"needs about 2\.59 GB .*: use fewer, such as 3726\."):
         KernelRegressor(n_features=8000, keep_moments=False).fit(np.ones((6000, 2)), np.arange(6000.0))
+    with pytest.raises(ValueError, match=r"needs about 3\.1 GB .*: use fewer, such as 3534\."):  # with or without moments_
+        KernelRegressor(n_features=8000).fit(np.ones((6000, 2)), np.arange(6000.0))
+
+
+def test_few_features_for_want_of_memory_are_warned_of():
+    X, y = table()
+    with pytest.warns(UserWarning, match=r"max_memory is 1 MB, which has room for 78 features.*For 256.*to 10\.5 MB"):
+        model = regressor(n_features=None, max_memory="1MB").fit(X, y)
+    assert model.feature_map_.n_features == 78
+    regressor(n_features=78, max_memory="1MB").fit(X, y)  # as was asked for
+    regressor(n_features=None, max_memory="10.5MB").fit(X, y)

@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import lzma
 import os
 from contextlib import suppress
 from dataclasses import dataclass
@@ -91,6 +92,11 @@ def write_svmlight_gz(table, path):
     path.write_bytes(gzip.compress(path.with_suffix("").read_bytes()))
 
 
+def write_svmlight_xz(table, path):
+    write_svmlight(table, path.with_suffix(""))
+    path.write_bytes(lzma.compress(path.with_suffix("").read_bytes()))
+
+
 def write_svmlight_bz2(table, path):
     dump_svmlight_file(table.X, table.y, str(path.with_suffix("")), zero_based=True, comment="numbers from 0")
     path.write_bytes(bz2.compress(path.with_suffix("").read_bytes()))
@@ -110,6 +116,7 @@ FORMATS = {
     "zarr": ("t.zarr", write_zarr, {}),
     "svmlight": ("t.svm", write_svmlight, {}),
     "svmlight gz": ("t.libsvm.gz", write_svmlight_gz, {}),
+    "svmlight xz": ("t.svm.xz", write_svmlight_xz, {}),
     "svmlight bz2": ("t.svmlight.bz2", write_svmlight_bz2, {}),
 }
 """File name, writer and options of ``open_rows``."""

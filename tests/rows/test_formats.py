@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from bochner import open_rows
-from bochner.rows import svmlight, tables
+from bochner.rows import csv_files, svmlight
 from tests.rows.tables import FORMATS, NAMES, M, N, make_table, opened, write
 
 WITHOUT_WEIGHT = [name for name in FORMATS if "svmlight" in name]
@@ -260,7 +260,7 @@ def test_csv_without_names_with_semicolons(tmp_path):
 
 def test_csv_whole_numbers_then_fractions(tmp_path, monkeypatch):
     """Types are guessed from the beginning; numbers of every kind may follow."""
-    monkeypatch.setattr(tables, "CSV_BYTES", 64)
+    monkeypatch.setattr(csv_files, "CSV_BYTES", 64)
     (tmp_path / "t.csv").write_text("a,b\n" + "1,\n" * 40 + "0.5,\n")
     source = open_rows(tmp_path / "t.csv", columns="a")
     assert joined(list(source.blocks(6)))[0].ravel().tolist() == [1.0] * 40 + [0.5]

@@ -8,7 +8,7 @@ import pytest
 from sklearn.datasets import dump_svmlight_file
 
 from bochner import open_rows
-from bochner.rows import svmlight, tables
+from bochner.rows import csv_files, svmlight, tables
 
 N, M, SIZE = 20_000, 20, 250
 BLOCK_BYTES = 8 * M * SIZE
@@ -35,8 +35,20 @@ def write_svmlight(X, path):
     dump_svmlight_file(X[: N // 10], X[: N // 10, 0], str(path))
 
 
+def write_feather(X, path):
+    pd.DataFrame(X, columns=[f"x{i}" for i in range(M)]).to_feather(path, chunksize=SIZE)
+
+
+def write_zarr(X, path):
+    import zarr
+
+    zarr.open_group(path, mode="w").create_array("X", data=X, chunks=(SIZE, M))
+
+
 WRITERS = {
     "t.parquet": write_parquet,
+    "t.feather": write_feather,
+    "t.zarr": write_zarr,
     "t.csv": write_csv,
     "t.npy": lambda X, path: np.save(path, X),
     "t.npz": lambda X, path: np.savez_compressed(path, X=X),
@@ -48,7 +60,7 @@ WRITERS = {
 @pytest.mark.parametrize("file", WRITERS)
 def test_memory_of_a_pass(file, tmp_path, monkeypatch):
     pa = pytest.importorskip("pyarrow")
-    monkeypatch.setattr(tables, "CSV_BYTES", 2**14)
+    monkeypatch.setattr(csv_files, "CSV_BYTES", 2**14)
     monkeypatch.setattr(tables, "BUFFER_BYTES", 2**12)
     monkeypatch.setattr(svmlight, "TEXT_BYTES", 2**14)
     WRITERS[file](np.random.default_rng(0).integers(0, 100, (N, M)).astype(float), tmp_path / file)
