@@ -6,8 +6,9 @@ A loss sees scores and targets, never features. All of it stays finite for score
 from __future__ import annotations
 
 import math
+import numbers
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.special import expit, xlog1py, xlogy
@@ -159,9 +160,9 @@ class EpsilonLogistic:
     shift_free = False
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.epsilon) and self.epsilon >= 0):
+        if not (_is_finite(self.epsilon) and self.epsilon >= 0):
             raise ValueError(f"epsilon must be a finite number, zero or larger (0.1, say), got {self.epsilon!r}.")
-        if not (math.isfinite(self.gamma) and self.gamma > 0):
+        if not (_is_finite(self.gamma) and self.gamma > 0):
             raise ValueError(f"gamma must be a finite number larger than zero (10.0, say), got {self.gamma!r}.")
         if not math.isfinite(self.gamma * self.epsilon):
             raise ValueError(
@@ -226,6 +227,10 @@ class EpsilonLogistic:
     def _times_gamma(self, distance: Array) -> Array:
         """gamma times a distance, or a number past which its exponential vanishes."""
         return self.gamma * np.minimum(distance, 2 * LARGE / self.gamma)
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and math.isfinite(value)
 
 
 def _log1p_times_exp(x: Array, t: float) -> Array:

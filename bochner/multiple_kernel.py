@@ -168,8 +168,7 @@ def refit_jointly(
     learned: LearnedWeights, folds: FoldedRows, feature_map: StackedMap, choices: WeightChoices
 ) -> LearnedWeights:
     """The kernels that are in as before, and ridge regression on the features of one kernel in their place."""
-    plain = replace(choices, weights=np.ones(1), alpha=None, l1_ratios=(0.0,), refits=(None,))
-    joint = learn_weights(folds, feature_map, plain)
+    joint = _one_kernel(folds, feature_map, choices)
     alpha, l1_ratio = learned.chosen.alpha, learned.chosen.l1_ratio
 
     def told(trial: Trial) -> Trial:
@@ -184,6 +183,35 @@ def refit_jointly(
         held_out=joint.held_out,
         cut_short=False,
     )
+
+
+def fit_jointly(
+    learned: LearnedWeights, folds: FoldedRows, feature_map: StackedMap, choices: WeightChoices, is_in: Array
+) -> LearnedWeights:
+    """Ridge regression on the features of one kernel in place of some, a mask (r,), that group lasso need not have chosen.
+
+    They are in, the others out: there is no group lasso of them. The one kernel cannot be shared out, so that each of them
+    has its weight, and the same share of the variance.
+    """
+    joint = _one_kernel(folds, feature_map, choices)
+    n_in = float(is_in.sum() * joint.norms.shape[1])
+
+    def told(trial: Trial) -> Trial:
+        return replace(trial, refit="joint", ridge=trial.alpha, n_in=n_in)
+
+    return replace(
+        joint,
+        norms=is_in[:, None] * joint.norms,
+        chosen=told(joint.chosen),
+        trials=learned.trials + [told(trial) for trial in joint.trials],
+        variance_shares=is_in[:, None] / is_in.sum() * joint.variance_shares,
+    )
+
+
+def _one_kernel(folds: FoldedRows, feature_map: StackedMap, choices: WeightChoices) -> LearnedWeights:
+    """Ridge regression on the features of one kernel."""
+    plain = replace(choices, weights=np.ones(1), alpha=None, l1_ratios=(0.0,), refits=(None,))
+    return learn_weights(folds, feature_map, plain)
 
 
 def refit_finely(

@@ -396,7 +396,7 @@ def test_conjugates_keep_what_is_not_a_number(name):
     assert np.isnan(loss.conjugate(slopes, targets)).tolist() == [False, True, False]
 
 
-@pytest.mark.parametrize("bad", [-0.1, np.inf, np.nan])
+@pytest.mark.parametrize("bad", [-0.1, np.inf, np.nan, None])
 def test_impossible_bands(bad):
     with pytest.raises(ValueError, match=rf"epsilon must be a finite number, zero or larger .* got {bad}"):
         EpsilonLogistic(epsilon=bad)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from bochner.span import few_rows
 AUTO_FAMILIES, AUTO_FACTORS = ("gaussian", "matern32"), (0.5, 1.0, 2.0)
 """Kernels that kernels="auto" tries on all columns, and on every view: families, and multiples of the median scale."""
 AUTO_COLUMNS = 20
-"""Most columns of a table of which kernels="auto" gives each a kernel of its own."""
+"""Most columns of a table of which kernels="auto" gives each a kernel of its own, and most groups where there are more."""
 FEWEST_IN_ALL, MOST_FEATURES, FEWEST_EACH, MOST_EACH = 1000, 4000, 50, 2000
 """Features of all kernels together, and of each, where nobody says how many."""
 SEARCH_FEATURES, KEPT_FEATURES = 1000, 2000
@@ -75,11 +76,22 @@ def kernel_dictionary(X: Any, *, learned: bool) -> tuple[list[tuple[str, str, An
             for factor in AUTO_FACTORS:
                 kernels.append((f"{prefix}{family} x {factor:g}", family, where))
                 factors.append(factor)
-    names = _column_names(X)
-    if 1 < len(names) <= AUTO_COLUMNS:
-        kernels += [(f"column {name}", "gaussian", [i]) for i, name in enumerate(names)]
-        factors += [1.0] * len(names)
+    groups = _groups(_column_names(X))
+    if 1 < len(groups) <= AUTO_COLUMNS:
+        kernels += [(name, "gaussian", where) for name, where in groups.items()]
+        factors += [1.0] * len(groups)
     return kernels, factors
+
+
+def _groups(names: list[Any]) -> dict[str, list[int]]:
+    """Each column by itself, or, where these are many, columns whose names begin with the same word: numbers by name."""
+    if len(names) <= AUTO_COLUMNS:
+        return {f"column {name}": [i] for i, name in enumerate(names)}
+    groups: dict[str, list[int]] = {}
+    for i, name in enumerate(names):
+        word = re.match(r"[^\W\d_]+", name) if isinstance(name, str) else None
+        groups.setdefault(f"columns {word[0] if word else ''}", []).append(i)
+    return groups
 
 
 def _column_names(X: Any) -> list[Any]:

@@ -37,7 +37,8 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         For one table: triples ``("name", kernel, columns)`` with columns as in ColumnTransformer; or a list of kernels on
         all columns. For a list or dict of views as X: one kernel for all views, one for each, or triples with the name or
         number of a view. Rows in blocks are one table, with columns by name or number. "auto" is a dictionary of families
-        and widths on all columns (or on each view), and on each column by itself where they are at most 20.
+        and widths on all columns (or on each view), and on each column by itself where they are at most 20, or on groups of
+        columns whose names begin with the same word.
     loss : {"squared", "epsilon-logistic"}, default="squared"
         "epsilon-logistic" is a smooth epsilon-insensitive loss: none within epsilon of the target, and nearly the distance
         beyond, the bend between them being 1 / gamma wide; both in units of standardised targets.
@@ -74,7 +75,8 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
     refit : {"auto", "ridge", "weighted", "joint", "learned", None, False}, default="auto"
         Fit the chosen kernels again by ridge regression, which does not shrink kernels against each other: on their plain
         sum ("ridge"), on their sum weighted by d_t ("weighted"), on one kernel of all their columns ("joint", of radial
-        kernels of one family; of Gaussian kernels it is their product), never, or as held-out rows say. "learned" is ridge
+        kernels of one family; of Gaussian kernels it is their product; where l1_ratio is "auto", also of all kernels, if
+        that is clearly better, less those that are not missed), never, or as held-out rows say. "learned" is ridge
         regression on the kernels of least held-out error, with weights that are learned by the gradient of that error: it
         takes their weight from kernels which fit rows that they have seen and not others. "auto" does not try it. For the
         squared loss only. Where rows are few, it is done once more on more features (see ``n_features``).
@@ -108,7 +110,7 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
     kernel_names_ : array of shape (n_kernels,)
     kernel_weights_ : array of shape (n_kernels, 1) or (n_kernels, n_targets)
         d_t = |w_t| / 2^(1/2) of the group lasso; zero for kernels that are out. In units of the target, or of standardised
-        targets where several share their weights.
+        targets where several share their weights. Where all kernels are joined to one, each has the weight of that one.
     explained_variance_ : array of shape (n_kernels, n_targets)
         The share of the variance of the predictions that comes from each kernel; shares sum to one.
     alpha_, l1_ratio_, refit_, refit_alpha_
@@ -118,7 +120,7 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
     path_ : GroupLassoPath or None
         The penalties that were tried, on all rows, in units of standardised targets: the chosen one to ``tol``, the others
         roughly. Its coefficients are of the features that weights were learned on, of which a refit may have others (one
-        joint kernel, or more of each). None where plain averaging won.
+        joint kernel, or more of each). None where plain averaging, or one kernel in place of all, won.
     trials_ : list of dict
         The held-out error of everything that was tried.
     validation_error_ : float

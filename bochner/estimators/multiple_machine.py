@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from contextlib import closing
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +39,7 @@ from bochner.estimators.folds import (
 )
 from bochner.estimators.machine import FEWEST_SAMPLED, predicted
 from bochner.estimators.multiple_choices import weight_choices
+from bochner.estimators.multiple_joint import Joining
 from bochner.estimators.multiple_parts import KernelParts
 from bochner.estimators.multiple_rounds import Round, Rounds, refuse_beyond_memory
 from bochner.estimators.parts import ColumnsOfBlocks
@@ -226,29 +226,24 @@ class MultipleKernelMachine(KernelParts):
         return rounds.learn(np.where(known, more, 0), turn=2)  # a better approximation of those that count
 
     def _joined(self, found: Round, rounds: Rounds) -> Round:
-        """Ridge regression on one kernel of all columns that are in, where that is asked for or better on held-out rows."""
+        """Ridge regression on one kernel of many columns, where that is asked for or better on held-out rows.
+
+        Of those that are in, and, where a plain average is among the choices, of all.
+        """
         asked = self.refit == "joint"
         tried = asked or (self.refit == "auto" and max(rounds.choices.l1_ratios) > 0)  # and no average is asked for
-        if self._loss() is not None or not tried or found.is_in.sum() < 2:
+        if self._loss() is not None or not tried:
             return found
-        if not rounds.can_join(found.is_in):
-            if asked:
+        joining = Joining(rounds, self._losses)
+        if found.is_in.sum() > 1:
+            if rounds.can_join(found.is_in):
+                found = joining.of_chosen(found, asked=asked)
+            elif asked:
                 raise ValueError(
                     "refit='joint' needs radial kernels of one family, such as 'gaussian' for all of them, and these are "
                     f"in: {', '.join(map(repr, self.kernel_names_[found.is_in].tolist()))}. Use refit='ridge' or 'weighted'."
                 )
-            return found
-        joint = rounds.join(found)
-        if asked or self._clearly_better(joint.learned.held_out, found.learned.held_out):
-            return joint
-        return replace(found, learned=replace(found.learned, trials=joint.learned.trials))
-
-    def _clearly_better(self, one: HeldOut, two: HeldOut) -> bool:
-        """Whether one kind of predictions of the same held-out rows is better than another by more than a standard error."""
-        weights = one.rows.weights / one.rows.weights.sum()
-        gain = self._losses(two) - self._losses(one)
-        mean = float(weights @ gain)
-        return mean > float(np.sum(weights**2 * (gain - mean) ** 2) ** 0.5)
+        return joining.of_all(found, self._features_each) if rounds.choices.averages else found
 
     def _losses(self, held_out: HeldOut) -> Array:
         """What each held-out row counts where two kinds of predictions are compared: (n,)."""

@@ -19,7 +19,15 @@ from bochner.folds import FoldedRows
 from bochner.kernels import Kernel
 from bochner.losses import Loss
 from bochner.memory import as_bytes, readable
-from bochner.multiple_kernel import LearnedWeights, fine_bytes, learn_weights, matrix_bytes, refit_finely, refit_jointly
+from bochner.multiple_kernel import (
+    LearnedWeights,
+    fine_bytes,
+    fit_jointly,
+    learn_weights,
+    matrix_bytes,
+    refit_finely,
+    refit_jointly,
+)
 from bochner.progress import PathLine
 from bochner.streamed import PassKeeper
 from bochner.weight_search import WeightChoices
@@ -31,6 +39,8 @@ class Round:
 
     learned: LearnedWeights
     feature_map: StackedMap
+    widened: bool = False
+    """Whether it is of one kernel of columns that group lasso has not chosen."""
 
     @property
     def is_in(self) -> Array:
@@ -91,18 +101,20 @@ class Rounds:
 
         It has ``size`` features, by default as many as all of them had.
         """
-        some = np.flatnonzero(before.is_in).tolist()
-        places = [self.columns[t] for t in some]
-        scales = [self.kernels[t].scales(self.widths[t]) for t in some]
-        scale = np.concatenate(scales) / len(some) ** 0.5  # squares of distances add up
-        columns = np.concatenate([np.arange(place.start, place.stop) for place in places])
         if size is None:
+            places = [self.columns[t] for t in np.flatnonzero(before.is_in).tolist()]
             each = zip(before.feature_map.columns, before.feature_map.sizes, strict=True)
             size = joint_features([size for place, size in each if place in places], self.folds.n_to_fit)
-        kernel = self.kernels[some[0]].replace(scale=scale)
-        feature_map = StackedMap((self._map(kernel, len(columns), size),), (columns,))
+        feature_map = self._joint_map(before.is_in, size)
         with self.keeper.asking("joint"):
             return Round(refit_jointly(before.learned, self.folds, feature_map, self.choices), feature_map)
+
+    def widen(self, before: Round, is_in: Array, size: int) -> Round:
+        """The same of any kernels, a mask (r,), whether they are in or not."""
+        feature_map = self._joint_map(is_in, size)
+        with self.keeper.asking("wide"):
+            learned = fit_jointly(before.learned, self.folds, feature_map, self.choices, is_in)
+        return Round(learned, feature_map, widened=True)
 
     def refine(self, before: Round, worth: float) -> Round:
         """The last ridge regression once more where rows are few, on features that make it next to exact.
@@ -117,7 +129,7 @@ class Rounds:
         if rows.n < self.folds.n or size < worth * max(before.feature_map.sizes):
             return before
         if is_joint:
-            after = self.join(before, size)
+            after = self.widen(before, before.is_in, size) if before.widened else self.join(before, size)
             return after if after.learned.chosen.error < before.learned.chosen.error else before
         feature_map = self._stacked_map(np.where(before.is_in, size, 0))
         learned = refit_finely(before.learned, rows, feature_map, self.choices)
@@ -129,6 +141,14 @@ class Rounds:
         used = [(self._map(kernel, width, size), columns) for kernel, width, columns, size in each if size]
         maps, columns = zip(*used, strict=True)
         return StackedMap(maps, columns)
+
+    def _joint_map(self, is_in: Array, size: int) -> StackedMap:
+        """So many features of one kernel of the columns of some kernels, a mask (r,)."""
+        some = np.flatnonzero(is_in).tolist()
+        scale = np.concatenate([self.kernels[t].scales(self.widths[t]) for t in some])
+        kernel = self.kernels[some[0]].replace(scale=scale / len(some) ** 0.5)  # squares of distances add up
+        columns = np.concatenate([np.arange(self.columns[t].start, self.columns[t].stop) for t in some])
+        return StackedMap((self._map(kernel, len(columns), size),), (columns,))
 
     def _map(self, kernel: Kernel, width: int, size: int) -> FeatureMap:
         """Features of one kernel: so many, unless it is additive and has a number of its own."""

@@ -49,12 +49,10 @@ class Part:
 
     def check_rows(self, X: Array, *, names: Array | None) -> None:
         """An error that names this kernel where its columns of X hold what it cannot take."""
-        if names is None and self.columns is not None:
-            names = np.array([f"x{i}" for i in range(X.shape[1])], dtype=object)
         if names is not None and self.columns is not None:
             names = np.asarray(names, dtype=object)[list(self.columns)]
         try:
-            self.kernel.check_rows(self.rows(X), names=names)
+            self.kernel.check_rows(self.rows(X), names=names, numbers=self.columns)
         except ValueError as error:
             raise ValueError(f"Kernel {self.name!r}: {error}") from error
 

@@ -11,6 +11,7 @@ number or m of them. ``scale`` is a scale of *frequencies*: the larger, the narr
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
@@ -122,8 +123,13 @@ class Kernel(ABC):
         """Whether rows with this smallest value are in the kernel's domain."""
         return bool(lowest > self.lower if self.open_below else lowest >= self.lower)
 
-    def check_rows(self, X: Array, *, argument: str = "X", names: Array | None = None) -> None:
-        """Raise a ValueError that names the first column of X holding NaN, infinity or a value outside the domain."""
+    def check_rows(
+        self, X: Array, *, argument: str = "X", names: Array | None = None, numbers: Sequence[int] | None = None
+    ) -> None:
+        """Raise a ValueError that names the first column of X holding NaN, infinity or a value outside the domain.
+
+        ``numbers`` are those of the columns in the table that they are from, if they are some of it.
+        """
         self.scales(X.shape[1])
         values = X.data if hasattr(X, "tocsr") else X
         xp = namespace(values)
@@ -141,7 +147,8 @@ class Kernel(ABC):
             return
         column = int(np.flatnonzero(wrong.any(axis=0))[0])
         row = int(np.flatnonzero(wrong[:, column])[0])
-        label = f"column {column}" if names is None else f"column {column} ({names[column]!r})"
+        label = f"column {column if numbers is None else numbers[column]}"
+        label += "" if names is None else f" ({names[column]!r})"
         where = f"{argument}, {label}, row {row}"
         if bad.any():
             kind, remedy = "NaN", "fill the gaps first, for instance with sklearn.impute.SimpleImputer()"

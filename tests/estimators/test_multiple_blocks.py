@@ -107,6 +107,19 @@ def test_listed_rows_are_held_out(pairs):
         np.testing.assert_array_equal(np.flatnonzero(parts != k), fitted)
 
 
+@pytest.mark.parametrize("n_classes", [2, 9])
+@pytest.mark.parametrize("shared", [True, False])
+def test_all_classes_penalties_and_folds_come_from_one_pass(n_classes, shared, monkeypatch):
+    passes, read = [], StreamedFolds._blocks
+    monkeypatch.setattr(StreamedFolds, "_blocks", lambda *given: passes.append(given) or read(*given))
+    X, y = table()
+    classes = np.searchsorted(np.quantile(y, np.arange(1, n_classes) / n_classes), y)
+    model = quick(MultipleKernelClassifier, shared_weights=shared, refit="weighted").fit(from_arrays(X, classes))
+    assert len(model.trials_) > 5
+    assert model.coef_.shape[1] == (1 if n_classes == 2 else n_classes)
+    assert len(passes) == 1
+
+
 def test_standardisers_are_those_of_all_rows():
     X, y = table()
     streamed, whole = quick().fit(from_arrays(X, y)), quick().fit(X, y)

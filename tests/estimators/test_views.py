@@ -204,9 +204,9 @@ def test_values_that_a_kernel_cannot_take(X):
     for value, message in ((np.nan, "holds NaN"), (np.inf, "holds inf"), (-1.0, "Negative values")):
         bad = X.copy()
         bad[2, 3] = value
-        with pytest.raises(ValueError, match=rf"Kernel 'b': .*column 0 \('x3'\), row 2 .*{message}|Kernel 'b': {message}"):
+        with pytest.raises(ValueError, match=rf"Kernel 'b': (?=.*{message}).*column 3, row 2 "):
             resolve(Holder(), bad, kernels)
-        with pytest.raises(ValueError, match=r"Kernel 'b': .*\('pulse'\)"):
+        with pytest.raises(ValueError, match=r"Kernel 'b': .*column 3 \('pulse'\)"):
             resolve(Holder(), pd.DataFrame(bad, columns=COLUMNS), kernels)
         with pytest.raises(ValueError, match="View 'shape': Kernel 'shape': "):
             resolve(Holder(), {"colour": X, "shape": bad}, ["gaussian", "chi2"])
