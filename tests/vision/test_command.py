@@ -26,7 +26,7 @@ from tests.vision.trees import HEIGHT, PICTURES, WIDTH, voc_tree
 TRAIN = {f"{name}{k}": objects for k in range(2) for name, objects in PICTURES.items()}
 VAL = {"three": [(3, 6, 6, 30, 26)], "four": [(1, 12, 20, 36, 50)]}
 FEW = ["--superpixels", "40", "--segments", "12", "--jobs", "1"]
-WORDS = ["--words", "20", "--jobs", "1"]
+WORDS = ["--words", "20", "--colour-words", "30", "--jobs", "1"]
 
 
 def run(step, data, out, *more):
