@@ -71,7 +71,7 @@ def parser(prog: str = "bochner voc") -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog=prog, description=__doc__, epilog=CODES)
     steps = top.add_subparsers(dest="step", required=True, metavar="STEP")
     for name, (_, help_text, add) in STEPS.items():
-        step = steps.add_parser(name, help=help_text, description=help_text.capitalize() + ".", epilog=CODES)
+        step = steps.add_parser(name, help=help_text, description=f"{help_text[0].upper()}{help_text[1:]}.", epilog=CODES)
         step.add_argument("data", metavar="DATA", help=DATA)
         step.add_argument("--out", metavar="DIR", required=True, type=Path, help="the folder of all results")
         step.add_argument("--set", metavar="NAME", default="train", help="the image set, or a file of names (%(default)s)")
