@@ -57,6 +57,8 @@ LEVEL_ROWS = 20_000
 """Training segments that make the levels of scores."""
 EXACT_FEATURES = FEATURES, 1000
 """Random features of each kernel beside it."""
+EXACT_MEMORY = "8GB"
+"""What the matrices of all pairs of these features may take, whatever else the machine does."""
 EXACT_IMAGES = 100, 150
 """Training images of which the exact kernel is computed, and validation images that it predicts."""
 STEPS = (
@@ -188,7 +190,7 @@ def beside_exact(train: Half, val: Half) -> dict[str, float]:
         {name: table[some] for name, table in half.descriptors.items()} for half, some in ((train, few), (val, new))
     )
     models = {
-        n_features: SegmentClassifier("average", n_features=n_features, max_memory=None).fit(
+        n_features: SegmentClassifier("average", n_features=n_features, max_memory=EXACT_MEMORY).fit(
             descriptors, train.overlaps[few], train.images[few]
         )
         for n_features in EXACT_FEATURES

@@ -45,7 +45,7 @@ SOURCES = {
         Protocol(test_per_class=40, fewest=4),
         made_up=(12, 8),
         segments=("--superpixels", "60", "--segments", "30", "--jobs", "1", "--unranked"),
-        describe=("--words", "20", "--jobs", "1"),
+        describe=("--words", "20", "--colour-words", "20", "--jobs", "1"),
     ),
     "laptop": Source(Protocol(test_per_class=100)),
     "paper": Source(Protocol(test_per_class=1000)),

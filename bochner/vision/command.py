@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,18 +18,29 @@ from bochner.durable import replace_file, write_all
 from bochner.progress import note
 from bochner.vision import recognition, show
 from bochner.vision.best_and_worst import class_panels, rated_images
-from bochner.vision.classifier import LEARNERS, SegmentClassifier
+from bochner.vision.classifier import SegmentClassifier
 from bochner.vision.datasets import DataError, ImageSet, open_dataset
+from bochner.vision.flags import (
+    add_describe,
+    add_nothing,
+    add_number,
+    add_run,
+    add_segments,
+    add_show,
+    add_train,
+    whole_number,
+)
 from bochner.vision.images import LONGEST, ImageError, read_image
 from bochner.vision.options import DescriptorOptions
 from bochner.vision.proposals import ProposalOptions
 from bochner.vision.recogniser import Recogniser
-from bochner.vision.runner import Cost, ImageLine, Outcome, RunError, Task, estimate, run_images
+from bochner.vision.runner import Cost, Estimate, ImageLine, Outcome, RunError, Task, estimate, run_images
 from bochner.vision.stages import (
     DESCRIPTORS_COST,
     PROPOSALS_COST,
     RANKER,
     SEGMENTS_COST,
+    WORDS,
     Describe,
     Folders,
     Propose,
@@ -61,12 +71,12 @@ def parser(prog: str = "bochner voc") -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog=prog, description=__doc__, epilog=CODES)
     steps = top.add_subparsers(dest="step", required=True, metavar="STEP")
     for name, (_, help_text, add) in STEPS.items():
-        step = steps.add_parser(name, help=help_text, description=help_text.capitalize() + ".", epilog=CODES)
+        step = steps.add_parser(name, help=help_text, description=f"{help_text[0].upper()}{help_text[1:]}.", epilog=CODES)
         step.add_argument("data", metavar="DATA", help=DATA)
         step.add_argument("--out", metavar="DIR", required=True, type=Path, help="the folder of all results")
         step.add_argument("--set", metavar="NAME", default="train", help="the image set, or a file of names (%(default)s)")
-        step.add_argument("--limit", metavar="N", type=_count, help="only the first N images")
-        _number(step, "--longest", LONGEST, "longest side of an image in pixels; larger ones are reduced")
+        step.add_argument("--limit", metavar="N", type=whole_number, help="only the first N images")
+        add_number(step, "--longest", LONGEST, "longest side of an image in pixels; larger ones are reduced")
         step.add_argument("--quiet", action="store_true", help="no line of progress")
         add(step)
     return top
@@ -106,21 +116,30 @@ def segments(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str])
     folders = Folders(asked.out)
     options = replace(ProposalOptions(), n_superpixels=asked.superpixels)
     pools = proposal_store(folders, dataset, options, asked.stale)
-    code = _run(Propose(dataset, options), pools, PROPOSALS_COST, asked, dataset, names)
+    proposed = _run(Propose(dataset, options), pools, PROPOSALS_COST, asked, dataset, names)
     pools = pools.of_images(dataset)
     done = [name for name in names if pools.has(name)]
-    if code in (WRONG, INTERRUPTED) or not done:
-        return code
+    if proposed.interrupted or not done:
+        return _end(proposed)
     ranker: Store | None = None
+    unread: Mapping[str, str] = {}
     task: Task = Shorten(pools, asked.segments)
     if not asked.unranked:
         if not (folders.ranker / f"{RANKER}.npz").is_file():
             note(f"Learning from {len(done)} images which segments are likely to be objects")
         source = Source(dataset, done, asked.set, asked.seed)
-        ranker, held_out = learn_ranker(folders, source, pools, asked.stale, None if asked.quiet else _note_part)
-        task = Rank(pools, ranker_of(ranker), held_out, asked.segments)
+        try:
+            found = learn_ranker(folders, source, pools, asked.stale, None if asked.quiet else _note_part)
+        except StoreError:
+            _tell(proposed.failed)
+            raise
+        ranker, unread = found.store, found.unread
+        task = Rank(pools, ranker_of(ranker), found.held_out, asked.segments)
     store = segment_store(folders, pools, ranker, asked.segments, asked.stale)
-    return max(code, _run(task, store, SEGMENTS_COST, asked, dataset, done))
+    ranked = _run(task, store, SEGMENTS_COST, asked, dataset, done)
+    _tell(unread, "The ranker has not learned from these images:")
+    code = _end(replace(ranked, failed={**proposed.failed, **ranked.failed}))
+    return code or (SOME_FAILED if unread else FINE)
 
 
 def describe(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str]) -> int:
@@ -128,13 +147,17 @@ def describe(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str])
     folders = Folders(asked.out)
     pools = _before(folders.segments, dataset)
     done = _done(pools, names)
-    options = replace(DescriptorOptions(), n_words=asked.words, n_colour_words=asked.words)
+    options = replace(DescriptorOptions(), n_words=asked.words, n_colour_words=asked.colour_words)
+    needed = None
+    if not (folders.vocabularies / f"{WORDS}.npz").is_file():
+        needed = _needed(DESCRIPTORS_COST, pools, asked, dataset, done)
+        note("Learning the words of descriptors")
     line = _line(asked)
     words = learn_words(folders, Source(dataset, done, asked.set, asked.seed), options, asked.stale, line)
     _close(line)
     store = descriptor_store(folders, pools, words, options, asked.stale)
     task = Describe(dataset, pools, vocabularies_of(words), options)
-    code = _run(task, store, DESCRIPTORS_COST, asked, dataset, done)
+    code = _end(_run(task, store, DESCRIPTORS_COST, asked, dataset, done, needed))
     return code or _whole(done, names)
 
 
@@ -164,7 +187,7 @@ def predict(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str]) 
     _check_classes(classifier, dataset)
     task = recognition.Predict(classifier, pools, described)
     done = _done(described, names)
-    code = _run(task, store, SEGMENTS_COST, asked, dataset, done)
+    code = _end(_run(task, store, SEGMENTS_COST, asked, dataset, done))
     for name in done:
         if store.has(name):
             recognition.save_labels(folders.labels / f"{name}.png", store.load(name)["labels"])
@@ -242,24 +265,39 @@ def show_sheets(asked: argparse.Namespace, dataset: ImageSet, names: Sequence[st
 # -- what steps share ----------------------------------------------------------------------------------------------------
 
 
-def _run(task: Task, store: Store, cost: Cost, asked: argparse.Namespace, dataset: ImageSet, names: Sequence[str]) -> int:
-    """Run a task over images: first what it will take, then how far it is, at last what failed."""
+def _run(
+    task: Task,
+    store: Store,
+    cost: Cost,
+    asked: argparse.Namespace,
+    dataset: ImageSet,
+    names: Sequence[str],
+    needed: Estimate | None = None,
+) -> Outcome:
+    """Run a task over images: first what it will take, where that was not told before, then how far it is."""
     if store.replaces is not None:
         note(f"{store.folder}: results of another configuration are made again: {store.replaces}.")
     store = store.of_images(dataset)
-    missing = [name for name in names if not store.has(name)]
-    needed = estimate(dataset, missing, cost, asked.jobs, store)
-    if missing:
-        note(str(needed))
+    if needed is None:
+        needed = _needed(cost, store, asked, dataset, [name for name in names if not store.has(name)])
     line = _line(asked)
     outcome = run_images(task, names, store, n_jobs=needed.n_jobs, progress=line)
     _close(line)
     note(f"{outcome}: {store.folder}")
+    return outcome
+
+
+def _needed(cost: Cost, store: Store, asked: argparse.Namespace, dataset: ImageSet, missing: Sequence[str]) -> Estimate:
+    """What a task will take for images that are missing, on the disk of a store; told where there are any."""
+    found = estimate(dataset, missing, cost, asked.jobs, store)
+    if missing:
+        note(str(found))
+    return found
+
+
+def _end(outcome: Outcome) -> int:
+    """At last, what failed; and the exit code."""
     _tell(outcome.failed)
-    return _code(outcome)
-
-
-def _code(outcome: Outcome) -> int:
     if outcome.interrupted:
         note("Interrupted; the same command goes on from here.")
         return INTERRUPTED
@@ -268,9 +306,9 @@ def _code(outcome: Outcome) -> int:
     return SOME_FAILED if outcome.n_done + outcome.n_kept else WRONG
 
 
-def _tell(failed: Any) -> None:
+def _tell(failed: Mapping[str, str], lead: str = "These images failed:") -> None:
     if failed:
-        note("These images failed:")
+        note(lead)
         for name, reason in sorted(failed.items()):
             note(f"  {name}: {reason}")
 
@@ -374,77 +412,17 @@ def _interrupt(*_: Any) -> None:
     raise KeyboardInterrupt
 
 
-# -- options -------------------------------------------------------------------------------------------------------------
-
-
-def _count(text: str) -> int:
-    if not text.isdigit() or not int(text):
-        raise argparse.ArgumentTypeError(f"must be a whole number of 1 or more, got {text!r}")
-    return int(text)
-
-
-def _number(step: argparse.ArgumentParser, flag: str, default: int, help_text: str) -> None:
-    step.add_argument(flag, metavar="N", type=_count, default=default, help=f"{help_text} ({default})")
-
-
-def _seed(step: argparse.ArgumentParser, of: str) -> None:
-    step.add_argument("--seed", metavar="N", type=int, default=0, help=f"seed of {of} (0)")
-
-
-def _add_run(step: argparse.ArgumentParser) -> None:
-    _number(step, "--jobs", _cores(), "processes side by side")
-    told = "what to do with results of other options: refuse, or make them again (refuse)"
-    step.add_argument("--stale", choices=("refuse", "redo"), default="refuse", help=told)
-
-
-def _add_segments(step: argparse.ArgumentParser) -> None:
-    _add_run(step)
-    _number(step, "--segments", 100, "segments of an image that are kept, at most")
-    _number(step, "--superpixels", ProposalOptions().n_superpixels, "superpixels of an image")
-    _seed(step, "the ranker")
-    step.add_argument("--unranked", action="store_true", help="keep the first proposals, and learn no ranker")
-
-
-def _add_describe(step: argparse.ArgumentParser) -> None:
-    _add_run(step)
-    _number(step, "--words", DescriptorOptions().n_words, "words of each vocabulary")
-    _seed(step, "the vocabularies")
-
-
-def _add_train(step: argparse.ArgumentParser) -> None:
-    told = "segments of a class at most, half of them of other things (all segments)"
-    step.add_argument("--per-class", metavar="N", type=_count, help=told)
-    step.add_argument("--learner", choices=LEARNERS, default=LEARNERS[0], help=f"how kernels are learned ({LEARNERS[0]})")
-    _seed(step, "the features")
-
-
-def _add_show(step: argparse.ArgumentParser) -> None:
-    _number(step, "--images", 20, "how many images")
-    step.add_argument("--image", metavar="NAME", action="append", help="this one; may be given several times")
-
-
-def _add_nothing(step: argparse.ArgumentParser) -> None:
-    """No options of its own."""
-
-
-def _cores() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # macOS, Windows
-        return os.cpu_count() or 1
-
-
 Step = Callable[[argparse.Namespace, ImageSet, Sequence[str]], int]
 STEPS: dict[str, tuple[Step, str, Callable[[argparse.ArgumentParser], None]]] = {
     "segments": (
         segments,
         "propose segments of every image and keep likely ones; a ranker is learned from the first set",
-        _add_segments,
+        add_segments,
     ),
-    "describe": (describe, "describe the segments; vocabularies are learned from the first set", _add_describe),
-    "train": (train, "train a classifier on described segments", _add_train),
-    "predict": (predict, "score segments and label pixels; DATA may be a single picture", _add_run),
-    "evaluate": (evaluate, "measure predictions against masks", _add_nothing),
-    "show": (show_sheets, "draw contact sheets: show/index.html", _add_show),
+    "describe": (describe, "describe the segments; vocabularies are learned from the first set", add_describe),
+    "train": (train, "train a classifier on described segments", add_train),
+    "predict": (predict, "score segments and label pixels; DATA may be a single picture", add_run),
+    "evaluate": (evaluate, "measure predictions against masks", add_nothing),
+    "show": (show_sheets, "draw contact sheets: show/index.html", add_show),
 }
 """The function of each step, what it does, and its options."""

@@ -18,7 +18,9 @@ LIKENESSES = (
     Likeness(border=0.2, colour=0.5, texture=0.5, size=8.0, fill=8.0),
     Likeness(border=0.2, colour=0.5, texture=1.0, size=4.0, fill=4.0),
     Likeness(border=0.4, colour=0.5, texture=0.5, size=4.0, fill=4.0),
+    Likeness(border=0.2, colour=0.5, texture=0.5, size=200.0, fill=200.0),
 )
+"""The last one merges small and compact regions first, whatever they look like: objects of a few parts that differ."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,10 +34,10 @@ class ProposalOptions:
     """One hierarchy each."""
     cuts: CutOptions = field(default_factory=CutOptions)
     seed_counts: tuple[int, ...] = (40, 20, 20)
-    """Regions of each hierarchy that are seeds of cuts."""
+    """Regions of the first hierarchies, one number each, that are seeds of cuts."""
     n_paired: int = 40
     """The largest regions of each hierarchy, whose unions with neighbours are segments too."""
-    smallest: float = 0.0005
+    smallest: float = 0.0002
     """Least share of the image of a segment."""
     alike: float = 0.95
     """Of two segments that overlap more than this, one is left out."""
@@ -94,7 +96,7 @@ def proposals_of(image: Array, options: ProposalOptions) -> Proposals:
     touching[tuple(graph.pairs.T)] = touching[tuple(graph.pairs.T[::-1])] = True
     cuts = [
         figures(graph, scores, coarse_regions(tree, n), options.cuts, boxes=k == 0)
-        for k, (tree, n) in enumerate(zip(trees, options.seed_counts, strict=True))
+        for k, (tree, n) in enumerate(zip(trees, options.seed_counts, strict=False))
     ]
     pairs = [unions(tree[-options.n_paired :], touching) for tree in trees]
     members = distinct(np.concatenate([whole, *cuts, *(tree[::-1] for tree in trees), *pairs]))

@@ -180,14 +180,14 @@ def evaluate(dataset: ImageSet, names: Sequence[str], segments: Store, predictio
         best = found["scores"].max(axis=1, initial=-np.inf)
         given.append(np.where(best > found["threshold"], found["scores"].argmax(axis=1) + 1, 0))
         counts = counts + PixelCounts.of(truth, found["labels"], n_classes)
-    all_overlaps, all_given = np.concatenate(overlaps), np.concatenate(given)
+    all_overlaps, all_scores = np.concatenate(overlaps), np.concatenate(scores)
     return Evaluation(
         dataset.classes,
         len(names),
-        average_precisions(all_overlaps >= GOOD, np.concatenate(scores)),
+        average_precisions(all_overlaps >= GOOD, all_scores),
         counts.intersection_over_union(),
-        balanced_accuracy(segment_labels(all_overlaps), all_given),
-        good_accuracy(all_overlaps, all_given),
+        balanced_accuracy(segment_labels(all_overlaps), np.concatenate(given)),
+        good_accuracy(all_overlaps, all_scores.argmax(axis=1) + 1),
     )
 
 

@@ -224,41 +224,52 @@ def learned_store(folder: Path, wanted: dict[str, Any], source: Source, stale: s
     return store
 
 
+@dataclass(frozen=True)
+class LearnedRanker:
+    """Where a ranker is, and what it was learned from."""
+
+    store: Store
+    held_out: Store
+    """Scores of the images it was learned from, each by a ranker that has not seen the image."""
+    unread: Mapping[str, str]
+    """Images that it could not be learned from, and why; empty where it was there before."""
+
+
 def learn_ranker(
     folders: Folders,
     source: Source,
     proposals: Store,
     stale: str = "refuse",
     watch: Callable[[int, int], None] | None = None,
-) -> tuple[Store, Store]:
-    """The store with the ranker, learned from pools and masks of ``source`` where it is not there, and that of its scores.
-
-    The second has scores of the images it was learned from, each by a ranker that has not seen the image.
-    """
+) -> LearnedRanker:
+    """The ranker, learned from pools and masks of ``source`` where it is not there."""
     options = RankingOptions()
     wanted = configuration_of(step=RANKER, proposals=proposals.key, options=options, seed=source.seed)
     store = learned_store(folders.ranker, wanted, source, stale)
     made_of = configuration_of(step="held out", ranker=store.key)
     held_out = Store(folders.ranker / "held_out", made_of, "redo").of_images(source.dataset)
+    unread = {}
     if not store.has(RANKER):
         with store.writing(), one_blas_thread():
             cues, overlaps, names = [], [], []
             for name in source.names:
                 try:
                     truth = source.dataset.truth(name)
-                except (ImageError, DataError):
+                except (ImageError, DataError) as error:
+                    unread[name] = str(error)
                     continue
                 found = proposals.load(name)
                 cues.append(found["cues"])
                 overlaps.append(object_overlaps(SegmentPool.from_arrays(found), truth))
                 names.append(name)
             if sum(some.shape[1] > 0 for some in overlaps) < 2:
-                raise StoreError(f"{store.folder}: a ranker needs two images with objects in their masks, or more.")
+                told = f" Masks that cannot be read: {len(unread)}; the first: {min(unread.values())}" if unread else ""
+                raise StoreError(f"{store.folder}: a ranker needs two images with objects in their masks, or more.{told}")
             for name, scores in zip(names, cross_fit(cues, overlaps, options, source.seed, watch), strict=True):
                 held_out.save(name, {"scores": scores})
             ranker = SegmentRanker.fit(cues, overlaps, options, source.seed)
             store.save(RANKER, ranker.arrays())
-    return store, held_out
+    return LearnedRanker(store, held_out, unread)
 
 
 def ranker_of(store: Store) -> SegmentRanker:

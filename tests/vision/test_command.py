@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from sklearn.metrics import average_precision_score, balanced_accuracy_score
 
 from bochner.vision import classifier, command, recognition, runner, stages
 from bochner.vision.datasets import VOCDataset
@@ -20,13 +21,13 @@ from bochner.vision.descriptors import DESCRIPTORS
 from bochner.vision.ranking import RankingOptions
 from bochner.vision.stages import Folders, pool_of
 from bochner.vision.store import Store
-from bochner.vision.targets import choose_segments
+from bochner.vision.targets import choose_segments, class_overlaps
 from tests.vision.trees import HEIGHT, PICTURES, WIDTH, voc_tree
 
 TRAIN = {f"{name}{k}": objects for k in range(2) for name, objects in PICTURES.items()}
 VAL = {"three": [(3, 6, 6, 30, 26)], "four": [(1, 12, 20, 36, 50)]}
 FEW = ["--superpixels", "40", "--segments", "12", "--jobs", "1"]
-WORDS = ["--words", "20", "--jobs", "1"]
+WORDS = ["--words", "20", "--colour-words", "30", "--jobs", "1"]
 
 
 def run(step, data, out, *more):
@@ -170,8 +171,39 @@ def test_images_that_fail_are_listed_and_the_others_go_on(made, tmp_path, capsys
     assert "6 images done, 2 failed" in told
     assert f"  two0: {path}: the image cannot be read" in told
     assert "one1.jpg: this image is missing" in told
+    last = told.splitlines()[-3:]  # at the end, after the other images
+    assert last[0] == "These images failed:"
+    assert [line.split(":")[0] for line in last[1:]] == ["  one1", "  two0"]
     assert run("describe", data, tmp_path / "out", *WORDS) == command.SOME_FAILED
     assert "2 of 8 images are not in" in capsys.readouterr().err
+
+
+def test_masks_that_teach_the_ranker_nothing_are_listed(made, tmp_path, capsys):
+    shutil.copytree(made[0], tmp_path / "VOC2012")
+    data, out = tmp_path / "VOC2012", tmp_path / "out"
+    Image.new("L", (3, 3)).save(data / "SegmentationClass" / "two0.png")
+    (data / "SegmentationClass" / "one1.png").unlink()
+    assert run("segments", data, out, *FEW) == command.SOME_FAILED
+    told = capsys.readouterr().err.splitlines()
+    assert told[-3] == "The ranker has not learned from these images:"
+    assert told[-2].endswith("one1.png: this mask is missing.")
+    assert told[-1].startswith("  two0: ")
+    assert "the mask is 3 x 3 pixels" in told[-1]
+    assert len(list((out / "segments").glob("*.npz"))) == len(TRAIN)
+    assert {path.stem for path in (out / "ranker" / "held_out").glob("*.npz")} == {*TRAIN} - {"two0", "one1"}
+    for path in (data / "SegmentationClass").glob("*.png"):
+        path.unlink()
+    assert run("segments", data, tmp_path / "none", *FEW) == command.WRONG
+    assert "Masks that cannot be read: 8; the first: " in capsys.readouterr().err
+
+
+def test_what_words_take_is_told_before_they_are_learned(made, tmp_path, capsys):
+    for folder in ("proposals", "segments"):
+        shutil.copytree(made[1] / folder, tmp_path / folder)
+    assert run("describe", made[0], tmp_path, *WORDS) == 0
+    told = capsys.readouterr().err
+    assert told.index("8 images, 1 process: about") < told.index("Learning the words")
+    assert told.count("on disk") == 1
 
 
 @pytest.mark.parametrize(
@@ -311,6 +343,15 @@ def test_train_predict_evaluate_and_show(copy, monkeypatch, capsys):
     assert stored["images"] == 2
     assert stored["classes"]["aeroplane"]["intersection over union"] == expected.intersection_over_union[1]
     assert stored["classes"]["cat"] == {"average precision": None, "intersection over union": None}
+    overlaps = np.concatenate([class_overlaps(pool_of(stores[0], name), dataset.truth(name), 20) for name in VAL])
+    scores = np.concatenate([stores[1].load(name)["scores"] for name in VAL])
+    precision = average_precision_score(overlaps[:, 2] >= 0.5, scores[:, 2])
+    assert stored["classes"]["bird"]["average precision"] == pytest.approx(precision)
+    shown = np.where(overlaps.max(axis=1) >= 0.5, overlaps.argmax(axis=1) + 1, 0)
+    given = np.where(scores.max(axis=1) > Nearest.threshold, scores.argmax(axis=1) + 1, 0)
+    assert stored["balanced accuracy"] == pytest.approx(balanced_accuracy_score(shown, given))
+    right = (scores.argmax(axis=1) + 1 == shown)[shown > 0]
+    assert stored["accuracy on good segments"] == pytest.approx(right.mean())
     for name in VAL:
         found = stores[1].load(name)
         with Image.open(out / "labels" / f"{name}.png") as picture:

@@ -17,7 +17,7 @@ from bochner.vision.hierarchy import (
     hierarchy,
     unions,
 )
-from bochner.vision.proposals import ProposalOptions, at_size, overlaps_within, propose, unlike
+from bochner.vision.proposals import LIKENESSES, ProposalOptions, at_size, overlaps_within, propose, unlike
 from bochner.vision.superpixels import graph_of, sharpened
 from tests.vision.scenes import scene
 
@@ -136,6 +136,18 @@ def test_the_first_merge_is_the_cheapest_of_all_pairs():
         colour, texture = chi_squared(graph.palette[i], graph.palette[j]), chi_squared(graph.textures[i], graph.textures[j])
         costs[i, j] = 0.3 * score + colour + 0.5 * texture + 2.0 * 72 / 432  # two squares fill their box
     assert set(np.flatnonzero(first)) == set(min(costs, key=costs.get))
+
+
+def test_small_parts_that_differ_are_one_region_of_the_last_hierarchy_alone():
+    labels = np.arange(12, dtype=np.int32).reshape(3, 4).repeat(12, axis=0).repeat(12, axis=1)
+    labels[16:20, 20:24], labels[16:20, 24:28] = 12, 13  # side by side, in the regions 5 and 6, which look like them
+    colours = np.random.default_rng(0).integers(0, 256, (14, 3)).astype(np.uint8)
+    colours[[5, 12]], colours[[6, 13]] = (200, 40, 40), (40, 60, 200)
+    image = colours[labels]
+    graph = graph_of(image, boundaries_of(image), labels)
+    small = np.isin(np.arange(14), [12, 13])
+    trees = [hierarchy(graph, border_scores(graph), likeness) for likeness in LIKENESSES]
+    assert [bool((tree == small).all(axis=1).any()) for tree in trees] == [False, False, False, True]
 
 
 def test_coarse_regions_part_the_image():
