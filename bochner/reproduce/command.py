@@ -15,6 +15,7 @@ from bochner.reproduce.experiments import EXPERIMENTS, SIZES, Experiment
 from bochner.reproduce.experiments.base import DEPARTURES
 from bochner.reproduce.figures import check_matplotlib, write_figure
 from bochner.reproduce.goals import goals
+from bochner.reproduce.learners import LEARNERS
 from bochner.reproduce.options import LABELLING
 from bochner.reproduce.page import Told, page
 from bochner.reproduce.protocol import Problem, Protocol
@@ -68,6 +69,8 @@ def parser(prog: str = "bochner reproduce") -> argparse.ArgumentParser:
     top.add_argument("--descriptors", metavar="DIR", type=Path, help=told)
     told = f"this experiment alone, may be given several times: {', '.join(EXPERIMENTS)}"
     top.add_argument("--only", metavar="EXPERIMENT", action="append", choices=tuple(EXPERIMENTS), help=told)
+    told = f"runs of this learner alone, may be given several times: {', '.join(LEARNERS)}"
+    top.add_argument("--learner", metavar="LEARNER", action="append", choices=tuple(LEARNERS), help=told)
     top.add_argument(
         "--device", metavar="NAME", help="where learners on features compute: cuda, cuda:1 (this machine's cores)"
     )
@@ -103,7 +106,9 @@ def reproduce(asked: argparse.Namespace) -> int:
         problem = problem_of(asked)
         setting = Setting(data=problem.name, data_key=problem.key, size=asked.size, seed=asked.seed, device=asked.device)
         experiments = [EXPERIMENTS[name] for name in asked.only or EXPERIMENTS]
-        Runner(problem, setting, results).all(runs_of(experiments, asked.size, problem), quiet=asked.quiet)
+        runs = runs_of(experiments, asked.size, problem)
+        runs = [run for run in runs if asked.learner is None or run.learner in asked.learner]
+        Runner(problem, setting, results).all(runs, quiet=asked.quiet)
         everything = runs_of(EXPERIMENTS.values(), asked.size, problem)
         keys = {key_of(setting.configuration(run)) for run in everything}
         rows = [row for row in results.rows if row["key"] in keys]
@@ -138,7 +143,8 @@ def check(asked: argparse.Namespace) -> None:
         raise ReproduceError(f"expected a seed of 0 or more, got {asked.seed}; give --seed 0.")
     if asked.out.exists() and not asked.out.is_dir():
         raise ReproduceError(f"{asked.out}: expected a folder, got a file; give another --out.")
-    check_matplotlib()
+    if asked.page is not None or any(EXPERIMENTS[name].draw is not None for name in asked.only or EXPERIMENTS):
+        check_matplotlib()
     if asked.device is not None:
         check_device(asked.device)
 

@@ -22,7 +22,9 @@ BLOCK = 512
 
 @dataclass(frozen=True)
 class Columns:
-    """From views to the columns of one kernel: roots of histograms (or values of unit spread), perhaps rotated and cut.
+    """From views to the columns of one kernel: roots of histograms (or other values), perhaps rotated and cut.
+
+    Values that are no bins have unit spread in each column, or stay as they are where they share units.
 
     A Gaussian kernel with one scale for a view sees distances only, so that principal components lose what they leave out
     and nothing else.
@@ -40,7 +42,7 @@ class Columns:
         spreads, rotations = {}, {}
         for name, table in problem.train.tables.items():
             some = np.asarray(table[index], dtype=np.float64)
-            spread = np.ones(some.shape[1]) if problem.histograms else some.std(axis=0)
+            spread = np.ones(some.shape[1]) if problem.histograms or problem.same_units else some.std(axis=0)
             spreads[name] = np.where(spread > 0, spread, 1.0).astype(np.float32)
             if components is not None and components < some.shape[1]:
                 values = np.sqrt(some) if problem.histograms else some / spreads[name]

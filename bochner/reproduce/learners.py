@@ -91,7 +91,7 @@ def single_kernel(bench: Bench) -> Measured:
         model = KernelRidgeGD("gaussian", max_iter=options.max_iter, **shared)
     found = Measured({"n": training.rows.n})
     with bench.timing(found, "total"):
-        model.fit(X, training.targets)
+        model.fit(X, training.targets, training.weights)
     with bench.timing(found, "predict"):
         scores = model.predict(Z)
     bench.tell(found, scores)
@@ -124,7 +124,7 @@ def group_lasso(bench: Bench) -> Measured:
             standardize=False,
             device=bench.device,
             random_state=bench.seed,
-        ).fit(dict(rows.tables), targets)
+        ).fit(dict(rows.tables), targets, training.weights)
     if not options.one_class:
         with bench.timing(found, "predict"):
             test = roots_of(bench.problem.test) if on_roots else bench.problem.test
@@ -152,7 +152,7 @@ def gmkl(bench: Bench) -> Measured:
         one = Measured()
         model = GMKLRegressor("precomputed", loss="squared", C=cost, tol=options.tol, max_iter=options.max_iter)
         with bench.timing(one, "fit"):
-            models.append(model.fit(grams, target))
+            models.append(model.fit(grams, target, training.weights))
         seconds.append(one.seconds["fit"])
         if "warnings" in one.result:
             found.result.setdefault("warnings", []).extend(one.result["warnings"])

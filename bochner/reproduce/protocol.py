@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,6 +13,8 @@ from bochner.arrays import Array
 
 GOOD = 0.5
 """A segment shows an object where their overlap is this or more."""
+BACKGROUND = 0.2
+"""The part of the weight of all training rows, at most, that those have which show no object."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,19 +51,6 @@ class Views:
 
 
 @dataclass(frozen=True)
-class Preference:
-    """In which order rows are taken to learn a class from: numbers of positive and of negative ones, the best first."""
-
-    positives: Array
-    negatives: Array
-
-    def best(self, n: int) -> tuple[Array, Array]:
-        """At most n rows, half of them positive at most, and no more negative ones than positive ones."""
-        positives = self.positives[: n // 2]
-        return positives, self.negatives[: len(positives)]
-
-
-@dataclass(frozen=True)
 class Problem:
     """A data set that is ready for the experiments."""
 
@@ -70,15 +59,15 @@ class Problem:
     classes: tuple[str, ...]
     train: Views
     test: Views
-    preferences: Sequence[Preference]
-    """One for each class."""
-    order: Array
-    """All training rows, those first that are taken where positives and as many negatives are not enough."""
+    scores: Array
+    """(n,) of the training rows: those of large scores are learned from first."""
     histograms: bool
     """Whether no view has negative values."""
     protocol: Protocol
     seed: int
     departures: tuple[str, ...] = ()
+    same_units: bool = False
+    """Whether columns of a view, where they are no bins, stay as they are: else each is brought to unit spread."""
     images: Any = None
     """Where images and their segments are, for labellings; None for data that are no images."""
 
@@ -88,31 +77,27 @@ class Problem:
         return np.asarray(self.test.worth.argmax(axis=1))
 
     def chosen(self, n: int) -> Array:
-        """Numbers of n training rows (all, if there are fewer) in ascending order: balanced over classes, the best first.
+        """Numbers of n training rows (all, if there are fewer) in ascending order: half of them show a class, half none.
 
-        The largest number k of rows of each class is taken whose union over the classes has at most n rows; the rest of the
-        n is filled in the order of ``order``.
+        Both halves are taken by score, the largest first; the first is spread equally over the classes, as far as they have
+        rows. Where one half has too few rows, the other has more.
         """
-        if n >= self.train.n:
-            return np.arange(self.train.n)
-        low, high = 0, 2 * self.train.n
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if len(self._union(middle)) <= n else (low, middle - 1)
-        union = self._union(low)
-        rest = self.order[~np.isin(self.order, union)]
-        return np.sort(np.concatenate([union, rest[: n - len(union)]]))
-
-    def _union(self, n_per_class: int) -> Array:
-        parts = [part for one in self.preferences for part in one.best(n_per_class)]
-        return np.unique(np.concatenate(parts))
+        order = np.argsort(-self.scores, kind="stable")
+        labels = labels_of(self.train.worth)[order]
+        others = order[labels < 0]
+        n_others = min(n - n // 2, len(others))
+        n_shown = min(n - n_others, len(order) - len(others))
+        shown = _spread(order[labels >= 0], labels[labels >= 0], n_shown)
+        return np.sort(np.concatenate([shown, others[: n - n_shown]]))
 
     def training(self, n: int) -> Training:
-        """The rows of :meth:`chosen` with their targets, and which of them validate."""
+        """The rows of :meth:`chosen` with their weights and targets, and which of them validate."""
         rows = self.train.take(self.chosen(n))
-        mean, spread = rows.worth.mean(axis=0), rows.worth.std(axis=0)
+        weights = balanced_weights(rows.worth)
+        mean = np.average(rows.worth, axis=0, weights=weights)
+        spread = np.sqrt(np.average((rows.worth - mean) ** 2, axis=0, weights=weights))
         targets = (rows.worth - mean) / np.where(spread > 0, spread, 1.0)
-        return Training(rows, targets, held_out_groups(rows.groups, self.protocol.held_out, self.seed))
+        return Training(rows, targets, weights, held_out_groups(rows.groups, self.protocol.held_out, self.seed))
 
 
 @dataclass(frozen=True)
@@ -121,7 +106,9 @@ class Training:
 
     rows: Views
     targets: Array
-    """(n, c): worth of mean zero and spread one for each class."""
+    """(n, c): worth of weighted mean zero and spread one for each class."""
+    weights: Array
+    """(n,): those of :func:`balanced_weights`, for all learners and for what hyper-parameters are chosen by."""
     validated: Array
     """(n,) of bool."""
 
@@ -129,6 +116,38 @@ class Training:
     def split(self) -> list[tuple[Array, Array]]:
         """Numbers of rows to fit and to validate, as learners take them."""
         return [(np.flatnonzero(~self.validated), np.flatnonzero(self.validated))]
+
+
+def labels_of(worth: Array, least: float = GOOD) -> Array:
+    """The class that each row shows by its worth (n, c): (n,), -1 for rows that show none."""
+    return np.where(worth.max(axis=1) >= least, worth.argmax(axis=1), -1)
+
+
+def balanced_weights(worth: Array, background: float = BACKGROUND) -> Array:
+    """Weights (n,) of mean one for rows of worth (n, c): all rows of a class together weigh as much as those of any other.
+
+    Rows that show no class have the part ``background`` of the whole, or less, where they are fewer than that.
+    """
+    labels = labels_of(worth)
+    counts = np.bincount(labels + 1, minlength=worth.shape[1] + 1)
+    rest = min(background, counts[0] / len(labels))
+    parts = np.full(len(counts), (1 - rest) / max(1, int((counts[1:] > 0).sum())))
+    parts[0] = rest
+    weights = (parts / np.maximum(counts, 1))[labels + 1]
+    return np.asarray(weights / weights.mean())
+
+
+def _spread(order: Array, labels: Array, n: int) -> Array:
+    """The first n of rows in ``order`` (m,) of classes ``labels`` (m,), equally many of each class as far as they go."""
+    counts = np.bincount(labels)
+    low, high = 0, len(order)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if np.minimum(counts, middle).sum() <= n else (low, middle - 1)
+    ranks = np.empty(len(order), dtype=int)
+    for k in range(len(counts)):
+        ranks[labels == k] = np.arange(counts[k])
+    return np.concatenate([order[ranks < low], order[ranks == low][: n - int(np.minimum(counts, low).sum())]])
 
 
 def held_out_groups(groups: Array, share: float, seed: int) -> Array:
@@ -141,7 +160,7 @@ def held_out_groups(groups: Array, share: float, seed: int) -> Array:
 def rows_to_test(worth: Array, n_per_class: int, seed: int, least: float = GOOD) -> Array:
     """Numbers of the rows to test on, ascending: of those that show a class, at most so many of each, at random."""
     rng = np.random.default_rng(seed)
-    labels = np.where(worth.max(axis=1) >= least, worth.argmax(axis=1), -1)
+    labels = labels_of(worth, least)
     parts = [rng.permutation(np.flatnonzero(labels == k))[:n_per_class] for k in range(worth.shape[1])]
     return np.sort(np.concatenate(parts))
 
@@ -153,12 +172,19 @@ def classes_that_occur(train: Array, test: Array, fewest: int, least: float = GO
 
 
 def _counts(worth: Array, least: float) -> Array:
-    labels = worth.argmax(axis=1)[worth.max(axis=1) >= least]
-    return np.bincount(labels, minlength=worth.shape[1])
+    return np.bincount(labels_of(worth, least) + 1, minlength=worth.shape[1] + 1)[1:]
 
 
+WEIGHTS = (
+    "rows have weights: those that show a class weigh as much together as those of any other class, and rows that show none "
+    f"have {BACKGROUND:.0%} of the whole at most. Both learners of a comparison have the same weights, and hyper-parameters "
+    "are chosen by errors of the same weights."
+)
+"""How rows count, in words."""
 COMMON_DEPARTURES = (
-    "One set of n training rows serves all classes; the paper chose a set for each class.",
+    "One set of n training rows serves all classes, half of them segments that show an object (equally many of each class, "
+    "as far as they go) and half of them segments that do not, each by the scores of the ranker; the paper chose such a set "
+    "for each class. So that classes count the same, " + WEIGHTS,
     "Learners regress the overlap of a segment with the objects of each class, brought to mean zero and spread one; all "
     "four use the squared loss, so that each learner on features has the problem of its exact counterpart. The paper's "
     "GMKL has the epsilon-insensitive loss.",

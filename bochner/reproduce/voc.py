@@ -12,7 +12,6 @@ from bochner.arrays import Array
 from bochner.reproduce.errors import ReproduceError
 from bochner.reproduce.protocol import (
     COMMON_DEPARTURES,
-    Preference,
     Problem,
     Protocol,
     Views,
@@ -22,9 +21,10 @@ from bochner.reproduce.protocol import (
 from bochner.reproduce.rows import key_of
 from bochner.vision import command
 from bochner.vision.datasets import ImageSet, VOCDataset, open_dataset
-from bochner.vision.stages import Folders, pool_of
+from bochner.vision.pool import SegmentPool
+from bochner.vision.stages import Folders
 from bochner.vision.store import Store
-from bochner.vision.targets import GOOD, choose_segments, class_overlaps
+from bochner.vision.targets import GOOD, class_overlaps
 
 TRAIN, TEST = "train", "val"
 FINE = (command.FINE, command.SOME_FAILED)
@@ -63,11 +63,18 @@ class Described:
             raise ReproduceError(f"{folder}: none of the {len(dataset.names)} images of {image_set!r} is described.")
         return cls(dataset, segments, descriptors, names)
 
-    def overlaps(self) -> tuple[Array, Array]:
-        """Overlaps (n, c) of all segments with the objects of each class, and the number of the image of each: (n,)."""
+    def overlaps(self) -> tuple[Array, Array, Array]:
+        """Overlaps (n, c) of all segments with the objects of each class; the image of each, and its score: (n,) each.
+
+        Scores are those of the ranker, which has not seen the image; without one, the first segment of an image comes first.
+        """
         n_classes = len(self.dataset.classes)
-        each = [class_overlaps(pool_of(self.segments, name), self.dataset.truth(name), n_classes) for name in self.names]
-        return np.concatenate(each), np.repeat(np.arange(len(each)), [len(one) for one in each])
+        each, scores = [], []
+        for name in self.names:
+            found = self.segments.load(name)
+            each.append(class_overlaps(SegmentPool.from_arrays(found), self.dataset.truth(name), n_classes))
+            scores.append(found.get("scores", -np.arange(len(each[-1]), dtype=np.float32)))
+        return np.concatenate(each), np.repeat(np.arange(len(each)), [len(one) for one in each]), np.concatenate(scores)
 
     def tables(self, images: Array, index: Array) -> dict[str, Array]:
         """Descriptors of the segments ``index`` (ascending) of those in ``images`` (n,): tables of float32 by name."""
@@ -130,8 +137,8 @@ def voc_problem(data: Path, folder: Path, protocol: Protocol, seed: int, tell: T
     """The problem of a tree of PASCAL VOC whose descriptors are in ``folder``."""
     train, test = (Described.of(data, image_set, folder) for image_set in (TRAIN, TEST))
     tell(f"Reading the segments of {len(train.names)} training and {len(test.names)} test images")
-    overlaps, images = train.overlaps()
-    test_overlaps, test_images = test.overlaps()
+    overlaps, images, scores = train.overlaps()
+    test_overlaps, test_images, _ = test.overlaps()
     used = classes_that_occur(overlaps, test_overlaps, protocol.fewest)
     if len(used) < 2:
         told = f"expected two classes or more that {protocol.fewest} segments of both sets show, found {len(used)}"
@@ -140,7 +147,6 @@ def voc_problem(data: Path, folder: Path, protocol: Protocol, seed: int, tell: T
     chosen = rows_to_test(test_overlaps[:, used], protocol.test_per_class, seed)
     everything = np.arange(len(overlaps))
     tables = train.tables(images, everything)
-    choices = choose_segments(overlaps[:, used], 2 * len(overlaps), negatives_per_positive=None)
     keys = {"descriptors": train.descriptors.key, "images": [len(train.names), len(test.names)], "protocol": repr(protocol)}
     return Problem(
         name=_name(train.dataset),
@@ -148,8 +154,7 @@ def voc_problem(data: Path, folder: Path, protocol: Protocol, seed: int, tell: T
         classes=classes,
         train=Views(tables, overlaps[:, used], images),
         test=Views(test.tables(test_images, chosen), test_overlaps[np.ix_(chosen, used)], test_images[chosen]),
-        preferences=[Preference(choice.positives, choice.negatives) for choice in choices],
-        order=np.argsort(-overlaps.max(axis=1), kind="stable"),
+        scores=scores,
         histograms=True,
         protocol=protocol,
         seed=seed,
@@ -167,7 +172,7 @@ def _how_many_show_objects(overlaps: Array) -> str:
     shows = int((overlaps.max(axis=1) >= GOOD).sum())
     return (
         f"Of {len(overlaps):,} training segments {shows:,} show an object with an overlap of {GOOD:g} or more; they "
-        "come first, and what larger n add are parts of objects and background."
+        "are all in from twice that number on, and what larger n add are parts of objects and background."
     )
 
 
@@ -181,7 +186,6 @@ def _departures(train: Described, test: Described, used: Array, n_test: int, pro
         "segments from CPMC, scores from Li et al. and boundaries from globalPb.",
         f"Accuracy is measured on {n_test:,} test segments that show an object with an overlap of 0.5 or more, drawn at "
         f"random, at most {protocol.test_per_class} of a class; the paper predicts the class of more than 100,000 segments.",
-        "Where positive segments and as many negative ones are fewer than n, the others follow by their best overlap.",
     ]
     if len(used) < n_all:
         found.append(f"{n_all - len(used)} of {n_all} classes have too few segments here, and are left out.")
