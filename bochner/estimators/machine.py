@@ -434,7 +434,7 @@ class KernelMachine(KernelLearner):
         return self._predicted(rows, self.coef_ / spread, at_centres, np.zeros(len(spread)))
 
     def _predicted(self, rows: Array, coef: Array, at_centres: Array | None, intercept: Array) -> Array:
-        """Predictions of standardised rows: from features, or in float64 from the kernel at the centres, without its factor."""
+        """Predictions of standardised rows: from features, or in float64 from the kernel at the centres."""
         if at_centres is None:
             return predicted(self.device, self.feature_map_, rows, coef, intercept)
         return predicted(self.device, self.feature_map_.kernels, double(rows), at_centres, intercept)
