@@ -213,7 +213,7 @@ def test_more_features_where_few_kernels_are_in(monkeypatch):
         (MultipleKernelRegressor, {"kernels": [("a", "gaussian", ["z"])]}, r"the columns of these rows have no names"),
         (MultipleKernelRegressor, {"kernels": [("a", "gaussian", lambda X: [0])]}, r"no table that a function could look"),
         (MultipleKernelRegressor, {"kernels": [("a", "gaussian", [7])]}, r"among the columns 0 to 4 of X"),
-        (MultipleKernelRegressor, {"kernels": [("a", "chi2", [0])]}, r"rows from row 0 on: Kernel 'a'"),
+        (MultipleKernelRegressor, {"kernels": [("a", "chi2", [0])]}, r"Kernel 'a': Negative values in data"),
         (MultipleKernelRegressor, {"max_memory": 1000}, r"there is no room from kernel 'signal' on"),
         (MultipleKernelRegressor, {"device": "cuda:99"}, r"device='cuda:99' was asked for"),
     ],
