@@ -122,6 +122,13 @@ def seconds_table(scores: Scores) -> str:
     return markdown_table(["seconds, tuning counted", *scores.methods], rows)
 
 
+def not_measured(scores: Scores) -> str:
+    """Which methods have no score on which sets, in one line; empty where all have."""
+    gaps = {method: [name for name in scores.sets if not scores.of(name, method)] for method in scores.methods}
+    told = [f"{method} on {', '.join(names)}" for method, names in gaps.items() if names]
+    return f"Not measured: {'; '.join(told)}." if told else ""
+
+
 def verdicts(clean: Scores, noisy: Scores) -> str:
     """Every goal, for our two methods: reached, or by how much it is missed."""
     lines = []
@@ -222,7 +229,7 @@ def report(rows: Sequence[Row], manifests: dict[str, Any]) -> str:
         parts.append(f"![Accuracy of every method less that of the plain average, by set](figures/{FIGURE.name})")
     if noisy.sets:
         parts += ["With three views of noise added:", accuracy_table(noisy, "set, with noise")]
-    parts += [verdicts(clean, noisy), seconds_table(clean)]
+    parts += filter(None, [not_measured(clean), verdicts(clean, noisy), seconds_table(clean)])
     failed = [*clean.failed, *noisy.failed]
     if failed:
         parts.append(

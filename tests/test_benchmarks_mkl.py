@@ -117,3 +117,9 @@ def test_verdicts_say_what_is_reached_and_what_is_missed(tmp_path):
     assert "missed, Mfeat loses 2.21 %" in text
     assert "missed, 4 short; above on 1 of 1 (Mfeat +8.50)" in text
     assert "missed, 1 of 2 (50 %); some are kept in Mfeat" in text
+    assert "Not measured" not in text
+
+
+def test_gaps_are_told():
+    rows = [row("bochner", 0.9, name="MSRC_v1"), row("bochner", 0.9), row("gmkl", 0.9), row("bochner", 0.9, name="MNIST")]
+    assert mkl_report.not_measured(mkl_report.Scores(rows, mkl_report.CLEAN)) == "Not measured: gmkl on MSRC_v1, MNIST."
