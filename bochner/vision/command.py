@@ -19,7 +19,7 @@ from bochner.progress import note
 from bochner.vision import recognition, show
 from bochner.vision.best_and_worst import class_panels, rated_images
 from bochner.vision.classifier import SegmentClassifier
-from bochner.vision.datasets import DataError, ImageSet, open_dataset
+from bochner.vision.datasets import SUFFIXES, DataError, ImageSet, open_dataset
 from bochner.vision.flags import (
     add_describe,
     add_nothing,
@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "bochner voc") -> i
     is_main = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGTERM, _interrupt) if is_main else None
     try:
-        if asked.step == "predict" and Path(asked.data).is_file():
+        if asked.step == "predict" and _is_picture(Path(asked.data)):
             return predict_picture(asked)
         dataset = open_dataset(asked.data, asked.set, longest=asked.longest)
         if asked.step != "segments":
@@ -406,6 +406,11 @@ def _class_sheets(dataset: ImageSet, names: Sequence[str], predicted: Store | No
     return {
         f"best and worst of {name}": show.sheet(class_panels(dataset, name, some, labels)) for name, some in rated.items()
     }
+
+
+def _is_picture(path: Path) -> bool:
+    """Whether a path is meant to be that of a picture, if only by its name."""
+    return path.is_file() or (path.suffix.lower() in SUFFIXES and not path.is_dir())
 
 
 def _interrupt(*_: Any) -> None:

@@ -243,8 +243,9 @@ def test_a_wrong_command_line(made, tmp_path, capsys, wrong):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_command_goes_on(made, tmp_path, how):
-    data, out = made
+def test_an_interrupted_command_goes_on(made, tmp_path_factory, tmp_path, how):
+    many = {**TRAIN, **{f"more{k}": PICTURES["two"] for k in range(40)}}  # not done before the signal comes
+    data, out = voc_tree(tmp_path_factory.mktemp("many"), many), made[1]
     line = [sys.executable, "-m", "bochner.cli", "voc", "segments", data, "--out", tmp_path, *FEW, "--unranked"]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     process = subprocess.Popen(line, env=environment, stderr=subprocess.PIPE, text=True)
@@ -454,6 +455,8 @@ def test_a_single_picture(copy, tmp_path, monkeypatch, capsys):
     assert shares.any()
     for name, share in zip(VOCDataset(data).classes, shares, strict=True):
         assert (f"{name:<16}{share:>7.1%} of the pixels" in printed) == (share > 0)
+    assert run("predict", tmp_path / "none.jpg", out) == command.WRONG
+    assert "none.jpg: there is no such file." in capsys.readouterr().err
     (tmp_path / "photo.jpg").write_bytes(b"no picture")
     assert run("predict", picture, out) == command.WRONG
     assert "photo.jpg" in capsys.readouterr().err
