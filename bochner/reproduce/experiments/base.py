@@ -42,7 +42,7 @@ KRR = {
 """Options of the two learners of one kernel, for each size."""
 GL = {
     "smoke": GroupLasso(n_features=16, roots=True, n_alphas=6),
-    "laptop": GroupLasso(n_features=250, roots=True, n_alphas=8),
+    "laptop": GroupLasso(n_features=376, roots=True, n_alphas=8),
     "paper": GroupLasso(n_features=500, n_alphas=20),
 }
 EXACT_GL = {
