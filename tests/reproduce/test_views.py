@@ -98,7 +98,8 @@ def test_a_file_may_say_what_its_rows_are_worth_and_which_are_tested(views, tmp_
     np.testing.assert_array_equal(problem.train.groups, groups[~tested])
     np.testing.assert_array_equal(problem.scores, scores[~tested])
     np.testing.assert_array_equal(problem.test.worth, worth[tested & (worth.max(axis=1) >= 0.5)])
-    assert np.bincount(labels_of(problem.train.take(problem.chosen(10)).worth) + 1).tolist() == [4, 2, 2, 2]  # there are four that show nothing
+    # of the rows to learn from only four show nothing, where five are wanted
+    assert np.bincount(labels_of(problem.train.take(problem.chosen(10)).worth) + 1).tolist() == [4, 2, 2, 2]
 
 
 def npz(path, **arrays):

@@ -76,7 +76,11 @@ def device_table(rows: Sequence[Row]) -> Table:
     found = measured(rows, RFF_SKL)
     lines = [[f"{n:,}", number(row["result"]["accuracy"]), seconds(class_time(row).mean)] for n, row in found.items()]
     data = ", ".join(sorted({row["run"]["data"] for row in found.values()}))
-    caption = f"Table A on a device: accuracy and seconds to learn all classes. Data: {data} (`--views`), not those above."
+    caption = (
+        f"Table A on a device: accuracy and seconds to learn all classes, from other rows than those above ({data}; the "
+        "segments of all training images and of some of the test images, the others of which are tested on: "
+        "`experiments/segments_file.py`)."
+    )
     return Table("table_a_device", caption, ["training rows", RFF_SKL, "s"], lines)
 
 
