@@ -19,7 +19,7 @@ from bochner.reproduce.learners import LEARNERS
 from bochner.reproduce.options import LABELLING
 from bochner.reproduce.page import Told, page
 from bochner.reproduce.protocol import Problem, Protocol
-from bochner.reproduce.rows import Results, Row, Run, Setting, key_of
+from bochner.reproduce.rows import Results, Row, Run, Setting, key_of, read_lines
 from bochner.reproduce.runner import Runner
 from bochner.reproduce.tables import write_table
 from bochner.reproduce.views import views_problem
@@ -78,6 +78,8 @@ def parser(prog: str = "bochner reproduce") -> argparse.ArgumentParser:
     top.add_argument(
         "--page", metavar="FILE", type=Path, help="write the page here too, its figures in figures/reproduce/ beside"
     )
+    told = "rows.jsonl of another run with --device, perhaps of other data: shown on the page, and for the goal of a GPU"
+    top.add_argument("--gpu-rows", metavar="FILE", type=Path, help=told)
     top.add_argument("--quiet", action="store_true", help="no line of progress")
     return top
 
@@ -115,9 +117,10 @@ def reproduce(asked: argparse.Namespace) -> int:
     finally:
         results.close()
     departures = (*problem.departures, *DEPARTURES[asked.size])
-    told = Told(setting, problem.train.n, problem.test.n, problem.classes, departures, source_of(asked))
+    elsewhere = () if asked.gpu_rows is None else tuple(read_lines(asked.gpu_rows))
+    told = Told(setting, problem.train.n, problem.test.n, problem.classes, departures, source_of(asked), elsewhere)
     write_results(rows, told, experiments, asked)
-    for goal in goals(rows):
+    for goal in goals(rows, elsewhere):
         sys.stdout.write(f"{goal.verdict:<13} {goal.wanted}: {goal.found}\n")
     note(f"Wrote {asked.out / PAGE}, and {TABLES} and {FIGURES} beside it")
     return FINE
@@ -147,6 +150,8 @@ def check(asked: argparse.Namespace) -> None:
         check_matplotlib()
     if asked.device is not None:
         check_device(asked.device)
+    if asked.gpu_rows is not None:
+        read_lines(asked.gpu_rows)
 
 
 def check_device(device: str) -> None:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from bochner.reproduce.accuracy import __doc__ as accuracy_in_words
 from bochner.reproduce.experiments import EXPERIMENTS
+from bochner.reproduce.experiments.table_a import device_table
 from bochner.reproduce.goals import Verdict, claims, goals
 from bochner.reproduce.rows import Row, Setting, described
+from bochner.reproduce.selection import SLOPE_FROM, SLOPE_SIZES
 
 LEAD = """# The paper's experiments
 
@@ -26,6 +28,13 @@ Segments, descriptors and the year of the data are others, and the paper leaves 
 scores are computed and what exactly its accuracy counts. Levels of accuracy are therefore not comparable; what can be
 compared is how methods stand to each other on the same rows, how both grow with n, and which kernels they prefer.
 """
+TIMES = """## Seconds, in words
+
+Seconds of learners on the host are those of its processor, over all threads, so that other programs do not count; those of
+the clock stand beside them in the rows. Seconds of a device are those of the clock. Slopes are powers of n by least squares
+on logarithms, over sizes from {start:,} rows on where a learner has {few} such sizes or more, else over all of its sizes:
+below, costs that do not depend on n count most.
+"""
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,8 @@ class Told:
     departures: tuple[str, ...]
     source: str
     """What to type for these data; empty where they are made up."""
+    elsewhere: tuple[Row, ...] = ()
+    """Rows of a device of another machine, perhaps of other data, for the goal of a GPU alone."""
 
 
 def page(rows: Sequence[Row], told: Told, figures: str) -> str:
@@ -53,7 +64,7 @@ def page(rows: Sequence[Row], told: Told, figures: str) -> str:
     if setting.size == "smoke":
         data += " **This size shows that everything runs; its numbers and verdicts mean nothing.**"
     parts = [LEAD, f"```bash\n{_command(told)}\n```\n", ABOUT, data + "\n"]
-    parts.append("## Goals\n\n" + verdict_table("goal", goals(rows)) + "\n")
+    parts.append("## Goals\n\n" + verdict_table("goal", goals(rows, told.elsewhere)) + "\n")
     parts.append("## The paper's claims, on this data\n\n" + verdict_table("claim", claims(rows)) + "\n")
     for experiment in EXPERIMENTS.values():
         found = f"\nThe paper: {experiment.finding}\n" if experiment.finding else ""
@@ -61,7 +72,10 @@ def page(rows: Sequence[Row], told: Told, figures: str) -> str:
         parts += [table.markdown() + "\n" for table in experiment.tables(rows)]
         if experiment.draw is not None:
             parts.append(f"![{experiment.title}]({figures}{experiment.name}.png)\n")
+    if told.elsewhere:
+        parts.append(f"## On a GPU\n\n{device_table(told.elsewhere).markdown()} {described(told.elsewhere)}.\n")
     parts.append("## Accuracy, in words\n\n" + "\n\n".join((accuracy_in_words or "").split("\n\n")[1:]).strip() + "\n")
+    parts.append(TIMES.format(start=SLOPE_FROM, few=SLOPE_SIZES))
     parts.append(DIFFERENT)
     parts.append("## Departures from the paper\n\n" + "\n".join(f"- {one}" for one in told.departures) + "\n")
     left_out = [f"- {row['run']['learner']}, {row['run']['n']:,} rows: {row['skipped']}" for row in rows if "skipped" in row]

@@ -99,6 +99,20 @@ class Results:
         self._log.close()
 
 
+def read_lines(path: Path) -> list[Row]:
+    """The rows of a file of plain JSON lines, as :class:`Results` writes it."""
+    rows: list[Row] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise ReproduceError(f"{path}: line {number} is no JSON ({error}); give the rows.jsonl of a run.") from error
+        if not isinstance(row, dict) or not {"key", "run", "seconds", "about"} <= set(row):
+            raise ReproduceError(f"{path}: line {number} is no row of results; give the rows.jsonl of a run.")
+        rows.append(row)
+    return rows
+
+
 def about(seed: int, device: str | None) -> dict[str, Any]:
     """With what, where and when a row is made."""
     threads = sorted({pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"})

@@ -69,19 +69,28 @@ def class_time(row: Row) -> ClassTime:
     return ClassTime(float(each.mean()), float(each.std()))
 
 
-LARGEST = 3
-"""Sizes of a second slope, told beside that of all: the largest ones, where fixed costs count least."""
+SLOPE_FROM, SLOPE_SIZES = 2500, 3
+"""Slopes are of sizes from the first of the paper's table on, where a learner has so many; else of all its sizes.
+
+Below, costs that do not depend on n count most.
+"""
 
 
-def slope(times: dict[int, ClassTime], largest: int = 0) -> float | None:
+def sizes_of_slope(times: dict[int, ClassTime]) -> list[int]:
+    """The sizes whose times make a slope."""
+    large = [n for n in sorted(times) if n >= SLOPE_FROM]
+    return large if len(large) >= SLOPE_SIZES else sorted(times)
+
+
+def slope(times: dict[int, ClassTime], sizes: Sequence[int] | None = None) -> float | None:
     """The power of n with which seconds grow: least squares on logarithms; None for fewer than two sizes.
 
-    It is that of all sizes, or of some of the ``largest``.
+    It is that of ``sizes``, or else of :func:`sizes_of_slope`.
     """
-    some = dict(sorted(times.items())[-largest:])
+    some = sizes_of_slope(times) if sizes is None else sizes
     if len(some) < 2:
         return None
-    return float(np.polyfit(np.log(list(some)), np.log([time.mean for time in some.values()]), 1)[0])
+    return float(np.polyfit(np.log(some), np.log([times[n].mean for n in some]), 1)[0])
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,7 @@ def test_rows_say_what_they_are_of(made):
         assert {"bochner", "numpy", "scipy", "scikit-learn", "python"} <= row["about"]["versions"].keys()
         assert row["about"]["machine"]["cores"] >= 1
         assert row["seconds"]["total"] > 0
+        assert row["seconds"].get("total_clock", 1) > 0
         assert 0 <= row["result"].get("accuracy", 0) <= 1
     assert len({row["key"] for row in rows}) == len(rows)
 
@@ -102,6 +103,17 @@ def test_one_experiment_alone(tmp_path):
     assert command.main(["--size", "smoke", "--out", str(tmp_path), "--quiet", "--only", "figure_d"]) == 0
     assert rows_of(tmp_path) == []
     assert [path.name for path in (tmp_path / "tables").glob("*.md")] == ["figure_d.md"]
+
+
+def test_one_learner_alone_and_rows_from_another_machine(made, tmp_path, capsys):
+    out = tmp_path / "out"
+    asked = ["--size", "smoke", "--out", str(out), "--quiet", "--only", "table_a", "--learner", "RFF-SKL"]
+    assert command.main([*asked, "--gpu-rows", str(made / LINES)]) == 0
+    assert {row["run"]["learner"] for row in rows_of(out)} == {"RFF-SKL"}
+    assert "## On a GPU" in (out / "reproduce.md").read_text()
+    (tmp_path / "some.jsonl").write_text("{}\n")
+    assert command.main([*asked, "--gpu-rows", str(tmp_path / "some.jsonl")]) == command.WRONG
+    assert "line 1 is no row of results" in capsys.readouterr().err
 
 
 def test_progress_is_on_standard_error(made, tmp_path, capsys):

@@ -1,5 +1,7 @@
 """What kernels see of views: exact learners and those on features have the same kernels of the same columns."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -28,7 +30,7 @@ def problem(*, histograms):
         else (lambda q: rng.normal(0, np.arange(1, q + 1), (N, q)))
     )
     views = Views({"wide": draw(12), "narrow": draw(3)}, rng.random((N, 2)), np.arange(N))
-    return Problem("some", "key", ("a", "b"), views, views, (), np.arange(N), histograms, Protocol(test_per_class=3), 0)
+    return Problem("some", "key", ("a", "b"), views, views, np.arange(N), histograms, Protocol(test_per_class=3), 0)
 
 
 @pytest.mark.parametrize("histograms", [True, False])
@@ -66,6 +68,11 @@ def test_columns_are_roots_or_of_unit_spread(histograms):
     expected = np.hstack([np.sqrt(t) if histograms else t / t.std(axis=0) for t in some.train.tables.values()])
     np.testing.assert_allclose(found(some.train), expected, rtol=1e-5)
     assert found.names(some.train).tolist() == ["wide"] * 12 + ["narrow"] * 3
+
+
+def test_columns_of_the_same_units_stay_as_they_are():
+    some = replace(problem(histograms=False), same_units=True)
+    np.testing.assert_allclose(Columns.of(some, None)(some.train), np.hstack(list(some.train.tables.values())), rtol=1e-6)
 
 
 @pytest.mark.parametrize("histograms", [True, False])

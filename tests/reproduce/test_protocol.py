@@ -4,50 +4,70 @@ import numpy as np
 import pytest
 
 from bochner.reproduce.protocol import (
-    Preference,
     Problem,
     Protocol,
     Views,
+    balanced_weights,
     classes_that_occur,
     held_out_groups,
+    labels_of,
     rows_to_test,
 )
 
 
 @pytest.fixture
 def problem():
-    """Forty rows of two classes, five of them of the second."""
+    """Forty rows of two classes: 18 show the first, five the second, and the others none; the first have the best scores."""
     rng = np.random.default_rng(0)
     worth = np.zeros((40, 2))
     worth[:35, 0], worth[35:, 1] = np.linspace(0.9, 0.1, 35), 0.8
     views = Views({"one": rng.random((40, 3)), "two": rng.random((40, 2))}, worth, np.repeat(np.arange(8), 5))
-    first, second = np.arange(35), np.arange(35, 40)
-    preferences = [Preference(first[:18], second), Preference(second, first)]
-    return Problem(
-        "made up", "key", ("a", "b"), views, views, preferences, np.arange(40), True, Protocol(test_per_class=3), 0
-    )
+    scores = -np.arange(40.0)
+    return Problem("made up", "key", ("a", "b"), views, views, scores, True, Protocol(test_per_class=3), 0)
 
 
-def test_the_best_of_every_class_come_first_and_balanced(problem):
-    chosen = problem.chosen(8)
-    assert chosen.tolist() == [0, 1, 2, 3, 35, 36, 37, 38]
+def test_half_of_the_rows_show_a_class_the_same_number_of_each_and_the_best_come_first(problem):
+    assert problem.chosen(8).tolist() == [0, 1, 18, 19, 20, 21, 35, 36]
 
 
-def test_the_rest_is_filled_in_order_and_all_rows_are_the_most(problem):
-    assert len(problem.chosen(30)) == 30
-    assert set(range(35, 40)) <= set(problem.chosen(30).tolist())
+def test_what_one_class_or_one_half_lacks_the_others_have(problem):
+    labels = labels_of(problem.train.worth)
+    assert np.bincount(labels[problem.chosen(20)] + 1).tolist() == [10, 5, 5]
+    assert np.bincount(labels[problem.chosen(30)] + 1).tolist() == [15, 10, 5]
+    assert np.bincount(labels[problem.chosen(38)] + 1).tolist() == [17, 16, 5]
     assert problem.chosen(100).tolist() == list(range(40))
 
 
-def test_choices_have_as_many_rows_as_were_asked_for(problem):
+def test_choices_have_as_many_rows_as_were_asked_for_and_grow(problem):
+    before = set()
     for n in range(2, 39):
-        assert len(np.unique(problem.chosen(n))) == n
+        chosen = set(problem.chosen(n).tolist())
+        assert len(chosen) == n
+        assert len(before - chosen) <= 1  # one row of a class may give way to one of another, where halves are odd
+        before = chosen
 
 
-def test_targets_have_mean_zero_and_spread_one(problem):
+def test_classes_weigh_the_same_and_other_rows_a_part_of_all(problem):
+    weights = balanced_weights(problem.train.worth)
+    labels = labels_of(problem.train.worth)
+    assert weights.mean() == pytest.approx(1.0)
+    assert [weights[labels == k].sum() / 40 for k in (-1, 0, 1)] == pytest.approx([0.2, 0.4, 0.4])
+    assert all(np.ptp(weights[labels == k]) == 0 for k in (-1, 0, 1))
+
+
+def test_few_rows_that_show_nothing_weigh_no_more_than_others():
+    worth = np.array([[0.9, 0.0]] * 15 + [[0.0, 0.9]] * 4 + [[0.1, 0.1]])
+    weights = balanced_weights(worth)
+    assert weights[-1] == pytest.approx(1.0)
+    assert weights[:15].sum() == pytest.approx(weights[15:19].sum())
+    np.testing.assert_allclose(balanced_weights(worth[:15]), 1.0)
+
+
+def test_targets_have_weighted_mean_zero_and_spread_one(problem):
     training = problem.training(20)
-    np.testing.assert_allclose(training.targets.mean(axis=0), 0, atol=1e-12)
-    np.testing.assert_allclose(training.targets.std(axis=0), 1)
+    np.testing.assert_allclose(training.weights @ training.targets, 0, atol=1e-12)
+    np.testing.assert_allclose(training.weights @ training.targets**2 / 20, 1)
+    np.testing.assert_array_equal(training.weights, balanced_weights(training.rows.worth))
 
 
 def test_images_are_held_out_with_all_of_their_rows(problem):

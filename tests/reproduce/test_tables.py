@@ -3,6 +3,7 @@
 import pytest
 
 from bochner.reproduce.experiments import EXPERIMENTS
+from bochner.reproduce.experiments.table_a import device_table
 from bochner.reproduce.goals import FAILS, HOLDS, MISSED, REACHED, UNKNOWN, claims, goals
 from bochner.reproduce.options import GMKL, KRR_GD, RFF_GL, RFF_SKL
 from bochner.reproduce.selection import ClassTime, class_times, slope, weights_of
@@ -44,9 +45,14 @@ def test_slopes_are_powers_of_n(rows):
     assert slope(class_times(rows, KRR_GD)) == pytest.approx(3.0)
     assert slope(class_times(rows, GMKL)) == pytest.approx(2.0)
     assert slope({1: class_times(rows, GMKL)[1000]}) is None
-    bent = {n: ClassTime(5.0 if n < 10 else n / 2) for n in (1, 10, 100, 1000)}
-    assert slope(bent, 3) == pytest.approx(1.0)
-    assert slope(bent) < 0.9
+
+
+def test_slopes_leave_out_small_sizes_where_there_are_three_larger_ones():
+    bent = {n: ClassTime(5.0 if n < 2500 else n / 500) for n in (100, 2500, 5000, 10_000)}
+    assert slope(bent) == pytest.approx(1.0)
+    assert slope(bent, list(bent)) < 0.9
+    few = {n: bent[n] for n in (100, 2500, 5000)}
+    assert slope(few) == slope(few, list(few))
 
 
 def test_weights_are_those_of_the_largest_size_that_both_learned(rows):
@@ -59,6 +65,17 @@ def test_goals(rows):
     verdicts = [goal.verdict for goal in goals(rows)]
     # slopes; within 0.03 and within 0.02; ahead by scale twice; weights; 25 s against 2 s; no GPU
     assert verdicts == [REACHED] * 4 + [REACHED, REACHED] + [REACHED, MISSED] + [REACHED] + [REACHED] + [UNKNOWN]
+
+
+def test_rows_of_a_gpu_may_come_from_elsewhere(rows):
+    there = row(RFF_SKL, 100_000, 0.5, {"total": 7.0})
+    there["run"] |= {"device": "cuda", "data": "others"}
+    *same, before = goals(rows)
+    *others, after = goals(rows, [there])
+    assert others == same
+    assert (before.verdict, after.verdict) == (UNKNOWN, REACHED)
+    assert after.found == "7.0 s for n = 100,000 (others)"
+    assert device_table([there]).lines == [["100,000", "0.500", "7.00"]]
 
 
 def test_without_rows_nothing_is_known():

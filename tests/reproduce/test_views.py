@@ -6,6 +6,7 @@ from scipy.io import savemat
 
 from bochner.reproduce import command
 from bochner.reproduce.errors import ReproduceError
+from bochner.reproduce.protocol import labels_of
 from bochner.reproduce.views import read_views, views_problem
 
 N = 90
@@ -62,14 +63,14 @@ def test_matlab_files_may_be_turned(views, tmp_path):
     cell = np.empty((1, 2), dtype=object)
     cell[0, 0], cell[0, 1] = tables[0].T, tables[1].T
     savemat(tmp_path / "some.mat", {"data": cell, "truth": y[:, None]})
-    found, labels = read_views(tmp_path / "some.mat")
-    np.testing.assert_allclose(found["view_0"], tables[0], rtol=1e-6)
-    assert labels.tolist() == y.tolist()
+    found = read_views(tmp_path / "some.mat")
+    np.testing.assert_allclose(found.tables["view_0"], tables[0], rtol=1e-6)
+    assert found.labels.tolist() == y.tolist()
 
 
 def test_numbers_of_views_may_have_zeros_before_them(tmp_path):
     np.savez(tmp_path / "some.npz", view_02=TABLE, view_10=3 * TABLE, view_01=2 * TABLE, y=Y)
-    found, _ = read_views(tmp_path / "some.npz")
+    found = read_views(tmp_path / "some.npz").tables
     assert {name: float(table[0, 0]) for name, table in found.items()} == {"view_01": 2, "view_02": 1, "view_10": 3}
     assert list(found) == ["view_01", "view_02", "view_10"]
 
@@ -81,6 +82,24 @@ def test_other_rows_or_labels_of_the_same_file_are_another_problem(views, tmp_pa
         np.savez(tmp_path / "some.npz", view_0=table, y=labels)
         keys.add(views_problem(tmp_path / "some.npz", command.SOURCES["smoke"].protocol, seed=0).key)
     assert len(keys) == 3
+
+
+def test_a_file_may_say_what_its_rows_are_worth_and_which_are_tested(views, tmp_path):
+    tables, y = views
+    worth = 0.8 * np.eye(3)[y]
+    worth[::10] /= 2  # which show nothing
+    tested, groups, scores = np.arange(N) % 4 == 0, np.arange(N) // 4, np.arange(N) / N
+    more = {"classes": ["a", "b", "c"], "groups": groups, "tested": tested, "scores": scores, "about": "Rows from nowhere."}
+    np.savez(tmp_path / "some.npz", view_0=tables[0], y=worth, same_units=True, **more)
+    problem = views_problem(tmp_path / "some.npz", command.SOURCES["smoke"].protocol, seed=0)
+    assert problem.classes == ("a", "b", "c")
+    assert problem.same_units
+    assert problem.departures[-1] == "Rows from nowhere."
+    np.testing.assert_array_equal(problem.train.groups, groups[~tested])
+    np.testing.assert_array_equal(problem.scores, scores[~tested])
+    np.testing.assert_array_equal(problem.test.worth, worth[tested & (worth.max(axis=1) >= 0.5)])
+    # of the rows to learn from only four show nothing, where five are wanted
+    assert np.bincount(labels_of(problem.train.take(problem.chosen(10)).worth) + 1).tolist() == [4, 2, 2, 2]
 
 
 def npz(path, **arrays):
@@ -96,6 +115,9 @@ WRONG = {
     "no columns": ({"view_0": TABLE[:, :0], "y": Y}, "view_0 must be a table of numbers with 8 rows"),
     "labels": ({"view_0": TABLE, "y": np.where(Y, np.nan, 0)}, "y holds numbers that are not finite"),
     "names": ({"view_0": TABLE, "y": Y, "names": np.array(["a", "b"])}, "expected 1 different names"),
+    "groups": ({"view_0": TABLE, "y": Y, "groups": np.arange(3)}, "groups must have the shape (8,), got (3,)"),
+    "scores": ({"view_0": TABLE, "y": Y, "scores": np.full(8, np.nan)}, "scores must be finite numbers"),
+    "tested": ({"view_0": TABLE, "y": Y, "tested": Y == 0}, "rows to learn from of every class, got none of 0"),
 }
 
 

@@ -31,23 +31,23 @@ class Experiment:
 
 SKL = {
     "smoke": SingleKernel(n_features=64, components=8),
-    "laptop": SingleKernel(n_features=3000, components=64),
+    "laptop": SingleKernel(n_features=3000, components=32),
     "paper": SingleKernel(n_features=3000),
 }
 KRR = {
     "smoke": ExactSingleKernel(components=8, max_iter=3),
-    "laptop": ExactSingleKernel(components=64, max_iter=15, limit=300.0),
+    "laptop": ExactSingleKernel(components=32, max_iter=15, limit=600.0),
     "paper": ExactSingleKernel(max_iter=40, limit=7200.0),
 }
 """Options of the two learners of one kernel, for each size."""
 GL = {
     "smoke": GroupLasso(n_features=16, roots=True, n_alphas=6),
-    "laptop": GroupLasso(n_features=250, roots=True, n_alphas=8),
+    "laptop": GroupLasso(n_features=376, roots=True, n_alphas=8),
     "paper": GroupLasso(n_features=500, n_alphas=20),
 }
 EXACT_GL = {
     "smoke": ExactMultiple(like=GL["smoke"], tol=1e-2),
-    "laptop": ExactMultiple(like=GL["laptop"], limit=300.0),
+    "laptop": ExactMultiple(like=GL["laptop"], limit=600.0),
     "paper": ExactMultiple(like=GL["paper"], limit=14400.0),
 }
 """Options of the two learners of many kernels, for each size."""
@@ -55,11 +55,16 @@ EXACT_GL = {
 CHEAPER = (
     "At this size the kernels of RFF-GL are Gaussian on roots of bins, whose features cost a tenth of those of "
     "exponentiated chi2; those of GMKL are exponentiated chi2. One kernel (RFF-SKL and KRR-GD) sees principal components of "
-    "each view. "
-    "These kernels of RFF-GL were taken for their speed after a first run with features of exponentiated chi2 at laptop "
-    "size, whose test accuracies, which were lower, had been seen."
+    "each view."
 )
-DEPARTURES = {"smoke": (CHEAPER,), "laptop": (CHEAPER,), "paper": ()}
+CHOSEN = (
+    "Weights of rows, the number of principal components (32) and the features of each kernel of RFF-GL (376) were chosen on "
+    "held-out training images, by the accuracy of learners on features there. Test accuracies of earlier choices had been seen "
+    "by then: of rows without weights, of 64 components, and of features of exponentiated chi2.",
+    "That half of the rows show no object follows the paper's fair split. On held-out training images, both learners of one "
+    "kernel had higher accuracy at 7,500 rows where rows that show objects came first, and more rows then added less.",
+)
+DEPARTURES = {"smoke": (CHEAPER,), "laptop": (CHEAPER, *CHOSEN), "paper": ()}
 """Departures from the paper that come with a size."""
 
 

@@ -10,7 +10,7 @@ from bochner.reproduce.experiments.base import EXACT_GL, Experiment
 from bochner.reproduce.figures import log_axis, say_nothing_there, style_of
 from bochner.reproduce.options import GMKL, RFF_GL, ExactMultiple
 from bochner.reproduce.rows import Row, Run
-from bochner.reproduce.selection import class_times, slope
+from bochner.reproduce.selection import SLOPE_FROM, SLOPE_SIZES, class_times, slope
 from bochner.reproduce.tables import MISSING, Table, number, seconds
 
 
@@ -49,8 +49,8 @@ def tables(rows: Sequence[Row]) -> list[Table]:
     lines.append(["slope", number(slope(times[RFF_GL]), 2), MISSING, number(slope(times[GMKL]), 2), MISSING])
     caption = (
         "Figure C in numbers. Seconds of RFF-GL for all classes in one run; of GMKL for one class, kernel matrices "
-        "included, mean and standard deviation over classes. Slopes are powers of n, by least squares on "
-        "logarithms."
+        "included, mean and standard deviation over classes. Slopes are powers of n, by least squares on logarithms, "
+        f"over sizes from {SLOPE_FROM:,} on where there are {SLOPE_SIZES} or more, else over all."
     )
     header = ["training rows", f"{RFF_GL} s, all classes", "±", f"{GMKL} s, one class", "± "]
     return [Table("figure_c", caption, header, lines)]

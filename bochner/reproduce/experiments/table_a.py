@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from bochner.reproduce.experiments.base import KRR, SKL, Experiment
 from bochner.reproduce.options import KRR_GD, RFF_SKL, ExactSingleKernel, SingleKernel
 from bochner.reproduce.rows import Row, Run
-from bochner.reproduce.selection import class_times, of_learner
+from bochner.reproduce.selection import class_time, class_times, measured, of_learner
 from bochner.reproduce.tables import MISSING, Table, number, seconds
 
 PAPER = {
@@ -69,6 +69,19 @@ def tables(rows: Sequence[Row]) -> list[Table]:
         "Table A. Accuracy (mean over classes) and seconds to learn all classes, beside the accuracy that the paper reports."
     )
     return [Table("table_a", caption, header, lines)]
+
+
+def device_table(rows: Sequence[Row]) -> Table:
+    """Accuracy and seconds of RFF-SKL on a device, from rows of their own."""
+    found = measured(rows, RFF_SKL)
+    lines = [[f"{n:,}", number(row["result"]["accuracy"]), seconds(class_time(row).mean)] for n, row in found.items()]
+    data = ", ".join(sorted({row["run"]["data"] for row in found.values()}))
+    caption = (
+        f"Table A on a device: accuracy and seconds to learn all classes, from other rows than those above ({data}; the "
+        "segments of all training images and of some of the test images, the others of which are tested on: "
+        "`experiments/segments_file.py`)."
+    )
+    return Table("table_a_device", caption, ["training rows", RFF_SKL, "s"], lines)
 
 
 EXPERIMENT = Experiment(
