@@ -6,6 +6,7 @@ import pytest
 from bochner import MultipleKernelClassifier, MultipleKernelRegressor
 from bochner.estimators import blocks, dictionary, multiple_joint, multiple_machine, multiple_parts
 from bochner.kernels import Gaussian
+from bochner.plots import plot_path
 from bochner.rows import from_arrays
 from bochner.rows import source as row_source
 from bochner.streamed import StreamedFolds
@@ -54,6 +55,8 @@ def test_what_is_told_of_a_joint_kernel_that_group_lasso_has_not_chosen():
     np.testing.assert_array_equal(model.explained_variance_[:, 0], [0.5, 0.5, 0, 0])
     assert model.converged_
     assert model.duality_gap_.max() < 1e-6
+    with pytest.raises(ValueError, match="One kernel in place of all was chosen, which has no path"):
+        plot_path(model)
     errors = [trial["error"] for trial in model.trials_ if trial["refit"] == "joint"]
     assert model.validation_error_ == min(errors) < min(t["error"] for t in model.trials_ if t["refit"] != "joint")
 
