@@ -58,9 +58,9 @@ CHEAPER = (
     "each view."
 )
 CHOSEN = (
-    "Weights of rows, the number of principal components (32) and the features of each kernel of RFF-GL (376) were chosen on "
-    "held-out training images, by the accuracy of learners on features there. Test accuracies of earlier choices had been seen "
-    "by then: of rows without weights, of 64 components, and of features of exponentiated chi2.",
+    "Weights of rows, the number of principal components (32) and the features of each kernel of RFF-GL (376) were chosen "
+    "on held-out training images, by the accuracy of learners on features there. Test accuracies of earlier choices had "
+    "been seen by then: of rows without weights, of 64 components, and of features of exponentiated chi2.",
     "That half of the rows show no object follows the paper's fair split. On held-out training images, both learners of one "
     "kernel had higher accuracy at 7,500 rows where rows that show objects came first, and more rows then added less.",
 )
