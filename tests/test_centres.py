@@ -39,7 +39,9 @@ def test_all_different_and_as_many_as_asked_for(method, n, rng):
 
 
 @each_method
-@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array, sparse.csc_matrix, torch.tensor], ids=["dense", "csr", "csc", "tensor"])
+@pytest.mark.parametrize(
+    "convert", [np.asarray, sparse.csr_array, sparse.csc_matrix, torch.tensor], ids=["dense", "csr", "csc", "tensor"]
+)
 def test_of_equal_rows_one_is_chosen(method, convert, rng):
     X = np.repeat(rng.integers(0, 3, (40, 2)), 4, axis=0).astype(float)
     X[::3] *= -1

@@ -76,7 +76,9 @@ def plot_path(model: Any, ax: Axes | None = None, target: int = 0) -> Axes:
     """
     path = require(model, "path_", KNOWN)
     if path is None:
-        chosen = "One kernel in place of all" if getattr(model, "refit_", None) == "joint" else "The plain average of the kernels"
+        chosen = (
+            "One kernel in place of all" if getattr(model, "refit_", None) == "joint" else "The plain average of the kernels"
+        )
         raise ValueError(f"{chosen} was chosen, which has no path: fit with l1_ratio=1.0 to see one.")
     if not 0 <= target < path.norms.shape[2]:
         raise ValueError(f"target must be from 0 to {path.norms.shape[2] - 1}, got {target!r}.")
