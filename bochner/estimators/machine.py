@@ -319,8 +319,7 @@ class KernelMachine(KernelLearner):
     def _keep_coefficients(self, coef: Array, intercept: Array) -> None:
         self.coef_ = coef * self._target_standardiser.spread
         self.intercept_ = self._target_standardiser.undo(intercept)
-        centres = isinstance(self.feature_map_, CentreMap)
-        self._at_centres = self.feature_map_.dual(self.coef_) if centres else None
+        self._at_centres = self.feature_map_.dual(self.coef_) if isinstance(self.feature_map_, CentreMap) else None
 
     def _grow(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Add rows to the normal equations of a fitted model and solve them again; kernel and penalty stay."""
@@ -435,9 +434,9 @@ class KernelMachine(KernelLearner):
 
     def _predicted(self, rows: Array, coef: Array, at_centres: Array | None, intercept: Array) -> Array:
         """Predictions of standardised rows: from features, or in float64 from the kernel at the centres."""
-        if at_centres is None:
-            return predicted(self.device, self.feature_map_, rows, coef, intercept)
-        return predicted(self.device, self.feature_map_.kernels, double(rows), at_centres, intercept)
+        if at_centres is not None and isinstance(self.feature_map_, CentreMap):
+            return predicted(self.device, self.feature_map_.kernels, double(rows), at_centres, intercept)
+        return predicted(self.device, self.feature_map_, rows, coef, intercept)
 
     def _check_seen_rows(self, X: Any) -> Array:
         """New rows to predict: on the host, or on their GPU."""
