@@ -78,13 +78,13 @@ class Bench:
 
 
 def single_kernel(bench: Bench) -> Measured:
-    """RFF-SKL, and KRR-GD by its side: the same columns, the same held-out images, the same targets."""
+    """RFF-SKL, and KRR-GD by its side: the same columns, the same halves of the images, the same targets."""
     options: SingleKernel | ExactSingleKernel = bench.run.options
     training, columns = bench.problem.training(bench.run.n), Columns.of(bench.problem, options.components)
     X, Z = columns(training.rows), columns(bench.problem.test)
     shared: dict[str, Any] = {
         "scale": columns.names(training.rows).tolist(),
-        "validation": training.split,
+        "validation": training.folds(options.folds),
         "standardize": False,
     }
     shared["random_state"] = bench.seed
@@ -125,7 +125,7 @@ def group_lasso(bench: Bench) -> Measured:
             shared_weights=False,
             n_alphas=options.n_alphas,
             smallest=options.smallest,
-            validation=training.split,
+            validation=training.split(),
             standardize=False,
             device=bench.device,
             random_state=bench.seed,

@@ -15,6 +15,8 @@ class SingleKernel:
     n_features: int = 3000
     components: int | None = None
     """Principal components of each view that are kept; None: all columns as they are."""
+    folds: int = 2
+    """Parts of the training images, each of which is predicted from the others."""
     schedule: str = "small-to-large"
 
 
@@ -23,6 +25,7 @@ class ExactSingleKernel:
     """Of KRR-GD, which sees the same columns."""
 
     components: int | None = None
+    folds: int = 2
     max_iter: int = 40
     limit: float = 600.0
     """Seconds: a run that is expected to take longer, from the last smaller one, is not made."""

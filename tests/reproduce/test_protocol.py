@@ -72,10 +72,20 @@ def test_targets_have_weighted_mean_zero_and_spread_one(problem):
 
 def test_images_are_held_out_with_all_of_their_rows(problem):
     training = problem.training(40)
-    fitted, validated = training.split[0]
+    fitted, validated = training.split()[0]
     assert not set(training.rows.groups[fitted]) & set(training.rows.groups[validated])
     assert sorted([*fitted, *validated]) == list(range(40))
     assert held_out_groups(np.array([1, 1, 2]), 0.01, 0).any()
+
+
+def test_every_row_is_held_out_in_one_fold_with_its_image(problem):
+    training = problem.training(40)
+    folds = training.folds(3)
+    assert sorted(np.concatenate([validated for _, validated in folds])) == list(range(40))
+    for fitted, validated in folds:
+        assert sorted([*fitted, *validated]) == list(range(40))
+        assert not set(training.rows.groups[fitted]) & set(training.rows.groups[validated])
+    assert sorted(len(set(training.rows.groups[validated])) for _, validated in folds) == [2, 3, 3]
 
 
 def test_test_rows_show_an_object_and_are_few_of_each_class(problem):

@@ -36,7 +36,7 @@ SKL = {
 }
 KRR = {
     "smoke": ExactSingleKernel(components=8, max_iter=3),
-    "laptop": ExactSingleKernel(components=32, max_iter=15, limit=600.0),
+    "laptop": ExactSingleKernel(components=32, max_iter=15, limit=300.0),
     "paper": ExactSingleKernel(max_iter=40, limit=7200.0),
 }
 """Options of the two learners of one kernel, for each size."""
