@@ -29,7 +29,7 @@ test: $(READY) ## run the tests on all cores (ARGS="-k name" to choose)
 
 test-gpu: $(READY) ## run the tests that need a GPU, and keep what they say: benchmarks/results/test-gpu.txt
 	@mkdir -p benchmarks/results; status=0; \
-	$(ONE_THREAD) $(PY) -m pytest -m gpu $(ARGS) > benchmarks/results/test-gpu.txt 2>&1 || status=$$?; \
+	$(ONE_THREAD) $(PY) -m pytest -m gpu $$(grep -rl mark.gpu tests) $(ARGS) > benchmarks/results/test-gpu.txt 2>&1 || status=$$?; \
 	sed -i '/^rootdir:/d' benchmarks/results/test-gpu.txt; cat benchmarks/results/test-gpu.txt; exit $$status
 
 lint: $(READY) ## ruff, mypy, codespell
