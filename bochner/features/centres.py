@@ -190,7 +190,14 @@ class CentreMap:
         return replace(through_rows, pending=FactorGradient(self, double(G.T @ features)))
 
     def dual(self, coef: Array) -> Array:
-        """L^-T coef (M, c), in float64: phi(x) . coef = sum_j k(x, c_j) dual_j."""
+        """L^-T coef (M, c), in float64: phi(x) . coef = sum_j k(x, c_j) dual_j.
+
+        Where only a copy elsewhere has been factorised so far (on a device, of a large map), that one is used.
+        """
+        for copy in self._elsewhere.values():
+            same = dtype_of(copy.centres) == dtype_of(self.centres)
+            if same and "_factorised" in copy.__dict__ and "_factorised" not in self.__dict__:
+                return place(copy.dual(coef), like=double(self.centres[:0, :]))
         coef = place(coef, like=self.factor)
         return solve_rows(coef.T, self.factor, back=True).T
 
