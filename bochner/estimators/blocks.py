@@ -351,10 +351,13 @@ def cut_source(passes: Passes, first: FirstPass, cut: Cut, estimator: Any) -> Fo
     )
 
 
-def sample_size(source: RowSource | DaskRows, wanted: int, limit: float, n_columns: int | None = None) -> int:
+def sample_size(
+    source: RowSource | DaskRows, wanted: int, limit: float, n_columns: int | None = None, *, few_do: bool = False
+) -> int:
     """How many rows a sample may have, at most ``wanted``; an error where there is no room for any.
 
-    ``n_columns`` are those that rows have where they are learned from, if not those of the source.
+    ``n_columns`` are those that rows have where they are learned from, if not those of the source. A warning says that there
+    is room for few of them, unless ``few_do``.
     """
     n_columns = n_columns or source.n_columns
     room = int(SAMPLE_SHARE * limit / (COPIES * 8 * n_columns))
@@ -365,7 +368,7 @@ def sample_size(source: RowSource | DaskRows, wanted: int, limit: float, n_colum
             f"{n_columns} columns needs at least {readable(needed)}: raise max_memory, or use fewer features."
         )
     few = min(wanted, source.n_rows, max(FEW_SAMPLED, FEW_FOR_A_COLUMN * n_columns))
-    if room < few:
+    if room < few and not few_do:
         warnings.warn(
             f"max_memory has room for {room:,} of {source.n_rows:,} rows to try kernels on: what is learned from so few may "
             f"be poor. For {few:,} rows it must leave {readable(few * COPIES * 8 * n_columns / SAMPLE_SHARE)} beside the "
@@ -376,12 +379,14 @@ def sample_size(source: RowSource | DaskRows, wanted: int, limit: float, n_colum
     return min(wanted, room)
 
 
-def kept_rows(source: RowSource | DaskRows, wanted: int, limit: float, n_columns: int | None = None) -> int:
+def kept_rows(
+    source: RowSource | DaskRows, wanted: int, limit: float, n_columns: int | None = None, *, few_do: bool = False
+) -> int:
     """The same where many passes are made: all rows if there is room for them, unless they are on other machines."""
     room = KEPT_SHARE * limit / (COPIES * 8 * (n_columns or source.n_columns))
     if isinstance(source, RowSource) and source.n_rows <= room:
         return source.n_rows
-    return sample_size(source, wanted, limit, n_columns)
+    return sample_size(source, wanted, limit, n_columns, few_do=few_do)
 
 
 def refuse_many_rows(needed: float, room: float, n_rows: int, loss: str) -> None:

@@ -128,7 +128,8 @@ class MultipleKernelMachine(KernelParts):
         width = sum(part.width(source.n_columns) for part in self._views.parts)
         cut = source_cut("auto", self.validation, source.n_rows, source.n_rows, seed)
         limit = kept.constant("room", lambda: self._room_beside_matrices(source.n_rows, cut.n_parts))  # before a long pass
-        size = (sample_size if self._loss() is None else kept_rows)(source, FEWEST_SAMPLED, limit, width)
+        room_for = sample_size if self._loss() is None else kept_rows
+        size = room_for(source, FEWEST_SAMPLED, limit, width, few_do=not self._learns_scales)
         if size < source.n_rows:
             self._refuse_many_rows(source.n_rows, 1, 1, limit)
         sampler = Sampler(size, seed + 1)

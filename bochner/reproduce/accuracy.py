@@ -11,6 +11,7 @@ that rare classes are not at a disadvantage.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,3 +44,9 @@ def accuracy_of(labels: Array, scores: Array) -> Accuracy:
     right = scores.argmax(axis=1) == labels
     shares = np.bincount(labels, weights=right, minlength=scores.shape[1]) / counts
     return Accuracy(float(shares.mean()), tuple(float(share) for share in shares))
+
+
+def mean_accuracy(found: Sequence[Accuracy]) -> Accuracy:
+    """The mean over several learners of one kind, of the accuracy and of that of each class."""
+    classes = np.mean([one.classes for one in found], axis=0)
+    return Accuracy(float(np.mean([one.mean for one in found])), tuple(float(share) for share in classes))

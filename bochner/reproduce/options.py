@@ -18,6 +18,10 @@ class SingleKernel:
     folds: int = 2
     """Parts of the training images, each of which is predicted from the others."""
     schedule: str = "small-to-large"
+    draws: int = 1
+    """Draws of the frequencies, each learned by itself; accuracies and seconds are means over them."""
+    metric: str = "diagonal"
+    """"full": a metric of all columns in place of a scale for each view, and data centres in place of frequencies."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from bochner.arrays import Array
 from bochner.reproduce.options import GMKL, RFF_GL
 from bochner.reproduce.rows import Row
 
-PLAIN = {"schedule": "small-to-large", "refit": False, "one_class": False}
+PLAIN = {"schedule": "small-to-large", "metric": "diagonal", "refit": False, "one_class": False}
 """Options of runs that compare with the paper; others are of runs that go past it."""
 
 
@@ -22,7 +22,7 @@ def of_learner(rows: Sequence[Row], learner: str, **options: object) -> dict[int
     found = {}
     for row in rows:
         own = row["run"]["options"]
-        if row["run"]["learner"] == learner and all(own[name] == value for name, value in wanted.items() if name in own):
+        if row["run"]["learner"] == learner and all(own.get(name, PLAIN[name]) == value for name, value in wanted.items()):
             found[row["run"]["n"]] = row
     return dict(sorted(found.items()))
 

@@ -28,7 +28,10 @@ HELD_OUT = 0.2
 """The part of the images on whose segments penalties and kernels are chosen."""
 FEATURES, SINGLE_FEATURES = 500, 3000
 """Random features of each kernel, and of a single one."""
-FORMAT = 1
+JOINT = {"all, wide": 0.7, "all, narrow": 1.4}
+"""Kernels on all descriptors together, and how many times narrower they are than the product of those for each would be
+with the mean of their exponents."""
+FORMAT = 2
 """Changes with what a saved classifier has."""
 SAMPLED = 1000
 """Segments whose distances make the median."""
@@ -69,8 +72,8 @@ class SegmentClassifier(BaseEstimator):
     ----------
     learner : {"group-lasso", "single-kernel", "average"}, default="group-lasso"
         One kernel for each descriptor, of which group lasso keeps those that count (RFF-GL), with weights that are then
-        learned on held-out images; one kernel on all descriptors, with a learned scale for each of them (RFF-SKL); or the
-        plain average of one kernel for each.
+        learned on held-out images, and two on all of them together (see ``joint``); one kernel on all descriptors, with a
+        learned scale for each of them (RFF-SKL); or the plain average of one kernel for each.
     kernel : str or Kernel, default="gaussian"
         The kernel of each descriptor: on roots of its bins, or on the bins where it is one of histograms, such as
         "skewed_chi2" or "exponentiated_chi2".
@@ -79,6 +82,9 @@ class SegmentClassifier(BaseEstimator):
         all descriptors.
     sharpness : float, default=1.5
         What multiplies scales that are from the median distance.
+    joint : bool, default=True
+        Whether group lasso has kernels on all descriptors together too, a wide and a narrow one, which see what descriptors
+        show only together. Of kernels with scales that are from the median distance.
     own_weights : bool, default=False
         Whether each class has weights of its own for the descriptors, which takes about as many times longer.
     n_features : int, optional
@@ -105,6 +111,7 @@ class SegmentClassifier(BaseEstimator):
         kernel: Any = "gaussian",
         scale: str = "median",
         sharpness: float = 1.5,
+        joint: bool = True,
         own_weights: bool = False,
         n_features: int | None = None,
         max_memory: float | str | None = "3GB",
@@ -115,6 +122,7 @@ class SegmentClassifier(BaseEstimator):
         self.kernel = kernel
         self.scale = scale
         self.sharpness = sharpness
+        self.joint = joint
         self.own_weights = own_weights
         self.n_features = n_features
         self.max_memory = max_memory
@@ -184,7 +192,10 @@ class SegmentClassifier(BaseEstimator):
         return 0.0
 
     def kernel_weights_by_name(self) -> dict[str, Any]:
-        """The weight of each descriptor, of a learner with a kernel for each: (1,), or (c,) with ``own_weights``."""
+        """The weight of each descriptor, of a learner with a kernel for each: (1,), or (c,) with ``own_weights``.
+
+        Those of joint kernels stand beside them.
+        """
         check_is_fitted(self)
         if self.learner == "single-kernel":
             raise AttributeError("learner='single-kernel' has one kernel: its scales are those of model_.scale_.")
@@ -214,13 +225,18 @@ class SegmentClassifier(BaseEstimator):
         """The kernel of each descriptor, and its columns; of a scale by the median distance of some segments."""
         some = np.random.default_rng(self.random_state).permutation(len(descriptors[self.descriptors_[0]]))[:SAMPLED]
         kernels: list[Any] = [get_kernel(self.kernel)] * len(columns)
+        joined: list[tuple[str, Any, slice]] = []
         if self.scale == "median" and kernels[0].has_bandwidth:
             rows = self._rows(descriptors, np.sort(some)).astype(np.float64)
             scales = [self.sharpness * median_scale(kernels[0], rows[:, own]) for own in columns]
             kernels = [kernels[0].replace(scale=scale) for scale in scales]
+            if self.joint and self.learner == "group-lasso" and len(columns) > 1:
+                beside = np.repeat(scales, [own.stop - own.start for own in columns]) / len(columns) ** 0.5
+                whole = slice(0, columns[-1].stop)
+                joined = [(name, kernels[0].replace(scale=width * beside), whole) for name, width in JOINT.items()]
         elif self.scale == "learned":
             kernels = [self.kernel] * len(columns)  # by its name
-        return list(zip(self.descriptors_, kernels, columns, strict=True))
+        return [*zip(self.descriptors_, kernels, columns, strict=True), *joined]
 
     def _model(self, kernels: list[tuple[str, Any, slice]], validation: Any) -> Any:
         """What learns from the kernels of all descriptors, or from one on all of their columns."""

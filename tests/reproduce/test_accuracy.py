@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bochner.reproduce.accuracy import accuracy_of
+from bochner.reproduce.accuracy import Accuracy, accuracy_of, mean_accuracy
 
 LABELS = np.array([0, 0, 0, 0, 1, 2, 2])
 SCORES = np.array(
@@ -42,3 +42,8 @@ def test_classes_count_the_same_however_many_rows_they_have():
 def test_what_is_refused(labels, scores, told):
     with pytest.raises(ValueError, match=told):
         accuracy_of(labels, scores)
+
+
+def test_the_mean_over_draws_is_that_of_each_class():
+    found = mean_accuracy([Accuracy(0.5, (0.25, 0.75)), Accuracy(0.75, (0.5, 1.0))])
+    assert found == Accuracy(0.625, (0.375, 0.875))

@@ -73,12 +73,32 @@ def test_group_lasso_finds_the_descriptor_that_counts():
 def test_classes_may_have_weights_of_their_own():
     (one, first, images), (other, second, _) = histograms(), histograms(seed=5)
     tables, overlaps = {"one": one["told"], "other": other["told"]}, np.hstack([first[:, :1], second[:, :1]])
-    own = SegmentClassifier(own_weights=True, **OPTIONS).fit(tables, overlaps, images).kernel_weights_by_name()
+    own = SegmentClassifier(own_weights=True, joint=False, **OPTIONS).fit(tables, overlaps, images).kernel_weights_by_name()
     assert own["one"][0] > own["one"][1]
     assert own["other"][1] > own["other"][0]
-    shared = SegmentClassifier(**OPTIONS).fit(tables, overlaps, images).kernel_weights_by_name()
+    shared = SegmentClassifier(joint=False, **OPTIONS).fit(tables, overlaps, images).kernel_weights_by_name()
     assert {name: weights.shape for name, weights in shared.items()} == {"one": (1,), "other": (1,)}
     assert min(weights.min() for weights in shared.values()) > 0
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "exponentiated_chi2"])
+def test_what_descriptors_show_only_together(kernel):
+    def segments(seed):
+        rng = np.random.default_rng(seed)
+        kinds = rng.integers(2, size=(300, 2))
+        centres = np.random.default_rng(7).dirichlet(np.ones(8), size=(2, 2))
+        tables = {
+            name: np.array([rng.dirichlet(80 * centres[j, kind]) for kind in kinds[:, j]]) for j, name in enumerate("ab")
+        }
+        return tables, np.where(kinds[:, :1] == kinds[:, 1:], 0.8, 0.0), np.arange(300) // 10
+
+    new, truth, _ = segments(1)
+    joint = SegmentClassifier(kernel=kernel, **OPTIONS).fit(*segments(0))
+    apart = SegmentClassifier(kernel=kernel, joint=False, **OPTIONS).fit(*segments(0))
+    assert mean_average_precision(truth >= 0.5, joint.scores(new)) > 0.95
+    assert mean_average_precision(truth >= 0.5, apart.scores(new)) < 0.7  # a sum of functions of one descriptor each
+    assert list(joint.kernel_weights_by_name()) == ["a", "b", "all, wide", "all, narrow"]
+    assert list(apart.kernel_weights_by_name()) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
