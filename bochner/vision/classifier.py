@@ -1,4 +1,4 @@
-"""``SegmentClassifier``: what overlap a segment has with the objects of each class, learned from its descriptors."""
+"""``SegmentClassifier``: how well a segment shows an object of each class, learned from its descriptors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bochner.features.stacked import consecutive
 from bochner.kernels import get_kernel
 from bochner.kernels.bandwidth import median_scale
 from bochner.rows import from_blocks
-from bochner.vision.targets import GOOD
+from bochner.vision.targets import GOOD, worth_of
 
 LEARNERS = ("group-lasso", "single-kernel", "average")
 HELD_OUT = 0.2
@@ -41,7 +41,7 @@ IN_BLOCKS, BLOCK_ROWS = 5e7, 2048
 
 @dataclass(frozen=True)
 class ScoreLevels:
-    """Where expected overlaps with a class begin to show it, and how far they spread: rare classes have low ones."""
+    """Where the expected worth for a class begins to show it, and how far it spreads: that of rare classes is low."""
 
     thresholds: Array
     """(c,)."""
@@ -63,7 +63,9 @@ class ScoreLevels:
 
 
 class SegmentClassifier(BaseEstimator):
-    """Scores of classes for segments: ridge regression of their overlap with the objects of every class.
+    """Scores of classes for segments: ridge regression of what their overlap with the objects of every class is worth.
+
+    It is worth nothing up to an overlap of 0.2, all from 0.8 on, and rises between them (:func:`.targets.worth_of`).
 
     Descriptors are histograms, which most kernels compare best by the roots of their bins. Choices are made on segments of
     images that are held out, since those of one image are alike.
@@ -101,7 +103,7 @@ class SegmentClassifier(BaseEstimator):
     model_ : MultipleKernelRegressor or KernelRegressor
     descriptors_, classes_ : tuple of str
     levels_ : ScoreLevels
-        What makes scores of expected overlaps.
+        What makes scores of the expected worth.
     """
 
     def __init__(
@@ -154,27 +156,27 @@ class SegmentClassifier(BaseEstimator):
         self.classes_ = tuple(f"class {k}" for k in range(1, n_classes + 1)) if classes is None else tuple(classes)
         if len(self.classes_) != n_classes:
             raise ValueError(f"classes must be as many as columns of overlaps, {n_classes}: got {len(self.classes_)}.")
-        columns = consecutive(list(self.n_columns_.values()))
+        worth, columns = worth_of(overlaps), consecutive(list(self.n_columns_.values()))
         validation = None if images is None else held_out_images(np.asarray(images), self.random_state)
         model = self._model(self._kernels(descriptors, columns), validation)
         if n * columns[-1].stop > IN_BLOCKS:
-            blocks = partial(self._blocks, descriptors, overlaps)
+            blocks = partial(self._blocks, descriptors, worth)
             self.model_ = model.fit(from_blocks(blocks, n_rows=n))
         else:
-            self.model_ = model.fit(self._rows(descriptors), overlaps)
-        self.levels_ = ScoreLevels.of(self.expected_overlaps(descriptors), overlaps)
+            self.model_ = model.fit(self._rows(descriptors), worth)
+        self.levels_ = ScoreLevels.of(self.expected_worth(descriptors), overlaps)
         return self
 
     def scores(self, descriptors: Mapping[str, Array]) -> Array:
-        """Scores (n, c) of segments, which are comparable between classes: expected overlaps in units of their levels.
+        """Scores (n, c) of segments, which are comparable between classes: expected worth in units of its levels.
 
         A segment whose score of a class is above zero shows that class; so do as many of the rows of fit as are right.
         """
-        expected = self.expected_overlaps(descriptors)
+        expected = self.expected_worth(descriptors)
         return self.levels_.scores(expected)
 
-    def expected_overlaps(self, descriptors: Mapping[str, Array]) -> Array:
-        """The overlap (n, c) that segments are expected to have with the objects of each class."""
+    def expected_worth(self, descriptors: Mapping[str, Array]) -> Array:
+        """What the overlaps of segments with the objects of each class are expected to be worth: (n, c)."""
         check_is_fitted(self, "model_")
         missing = [name for name in self.descriptors_ if name not in descriptors]
         if missing:
@@ -262,13 +264,11 @@ class SegmentClassifier(BaseEstimator):
         beside = np.hstack([np.asarray(descriptors[name])[some] for name in self.descriptors_])
         return beside if np.isfinite(get_kernel(self.kernel).lower) else np.sqrt(beside)
 
-    def _blocks(
-        self, descriptors: Mapping[str, Array], overlaps: Array | None = None
-    ) -> Iterator[tuple[Array, Array | None]]:
-        """Rows and their overlaps, some at a time."""
+    def _blocks(self, descriptors: Mapping[str, Array], worth: Array | None = None) -> Iterator[tuple[Array, Array | None]]:
+        """Rows and their targets, some at a time."""
         for start in range(0, len(descriptors[self.descriptors_[0]]), BLOCK_ROWS):
             some = slice(start, start + BLOCK_ROWS)
-            yield self._rows(descriptors, some), None if overlaps is None else overlaps[some]
+            yield self._rows(descriptors, some), None if worth is None else worth[some]
 
 
 def check_descriptors(descriptors: Mapping[str, Array], n: int) -> dict[str, int]:

@@ -15,6 +15,9 @@ GOOD = 0.5
 POOR = 0.25
 """A segment is of something else than a class where its overlap with the objects of that class is less than this."""
 
+WORTHLESS, WHOLE = 0.2, 0.8
+"""Overlaps up to which a segment is worth nothing to a class, and from which on it is worth all."""
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -42,6 +45,14 @@ def class_overlaps(pool: SegmentPool, truth: Truth, n_classes: int) -> Array:
     best = np.zeros((pool.n_segments, n_classes))
     np.maximum.at(best.T, [index for index, _ in truth.objects_of()], object_overlaps(pool, truth).T)
     return best
+
+
+def worth_of(overlaps: Array) -> Array:
+    """What learners predict of a segment: its overlaps (n, c), from 0 where they are small to 1 where they are large.
+
+    Segments that show a class badly are many, and would count most; how badly they do is not to be learned.
+    """
+    return np.clip((np.asarray(overlaps) - WORTHLESS) / (WHOLE - WORTHLESS), 0.0, 1.0)
 
 
 def segment_labels(overlaps: Array, least: float = GOOD) -> Array:
