@@ -48,7 +48,7 @@ MOST_VALIDATED = 2
 """Most parts that the final regression is validated on."""
 CHEAP = 1e11
 """Rows x centres squared below which the width is searched once more at full size."""
-BY_SUMS, BY_SUMS_ON_DEVICE = 2e11, 5e12
+BY_SUMS, BY_SUMS_ON_DEVICE = 2e11, 1e14
 """Rows x centres squared up to which the last regression is solved from sums of products, and not by iterations."""
 STILL_HELPS = 0.005
 """The metric takes a step at full size where the step before lowered the error by this part."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -44,13 +45,13 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         beyond, the bend between them being 1 / gamma wide; both in units of standardised targets.
     epsilon, gamma : float
         Those of loss="epsilon-logistic".
-    n_features : int, optional
-        Random features of each kernel; by default as many as make 4000 in all, or four for each row where these are fewer,
-        at least 50 and at most 2000. Where some kernels turn out to be out, the others share their features, and weights
-        are learned once more. With kernels="auto" it is 1000 in all at first, and then 2000. Up to 4000 rows, with the
-        squared loss and a refit, the last ridge regression has two features of each kernel for each row, if memory allows,
-        which make it next to exact; weights of kernels other than "auto" are then learned on half as many as above, unless
-        more cost nothing.
+    n_features : int or list of int, optional
+        Random features of each kernel, one number or one for each of them; by default as many as make 4000 in all, or four
+        for each row where these are fewer, at least 50 and at most 2000. Where some kernels turn out to be out, the others
+        share their features, and weights are learned once more. With kernels="auto" it is 1000 in all at first, and then
+        2000. Up to 4000 rows, with the squared loss and a refit, the last ridge regression has two features of each kernel
+        for each row, if memory allows, which make it next to exact; weights of kernels other than "auto" are then learned on
+        half as many as above, unless more cost nothing.
     scale : {"median", "given", "learned", "learned-per-column"}, default="median"
         Scales of kernels that come as names: the median heuristic, the kernel's default, or single-kernel learning on its
         own columns, of one scale for all of them or one for each (with kernels="auto": one kernel on all columns or on each
@@ -154,7 +155,7 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         loss: str = "squared",
         epsilon: float = 0.1,
         gamma: float = 10.0,
-        n_features: int | None = None,
+        n_features: int | Sequence[int] | None = None,
         scale: str = "median",
         alpha: float | None = None,
         l1_ratio: Any = "auto",
@@ -289,7 +290,7 @@ class MultipleKernelClassifier(ScoreClassifier, MultipleKernelMachine):
         kernels: Any = "auto",
         *,
         loss: str = "squared",
-        n_features: int | None = None,
+        n_features: int | Sequence[int] | None = None,
         scale: str = "median",
         alpha: float | None = None,
         l1_ratio: Any = "auto",

@@ -57,16 +57,22 @@ def _check_numbers(machine: Any) -> None:
     ratio, n_features = machine.l1_ratio, machine.n_features
     if not (ratio == "auto" if isinstance(ratio, str) else _are_shares(ratio)):
         raise ValueError(f"l1_ratio must be 'auto', or one number or several from 0 to 1, got {ratio!r}.")
-    whole = isinstance(n_features, numbers.Integral) and not isinstance(n_features, bool)
-    if n_features is not None and not (whole and n_features > 0 and n_features % 2 == 0):
+    sizes = list(n_features) if isinstance(n_features, list | tuple | np.ndarray) else [n_features]
+    if n_features is not None and not all(_is_even(size) for size in sizes):
         raise ValueError(
-            f"n_features must be an even whole number, or None, got {n_features!r}: features come as pairs of cosine and "
-            "sine."
+            f"n_features must be an even whole number, one for each kernel, or None, got {n_features!r}: features come as "
+            "pairs of cosine and sine."
         )
     for name in ("n_alphas", "max_iter"):
         value = getattr(machine, name)
         if not (isinstance(value, numbers.Integral) and int(value) >= 1):
             raise ValueError(f"{name} must be a whole number, at least 1, got {value!r}.")
+
+
+def _is_even(value: Any) -> bool:
+    """Whether this is a positive even number."""
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    return bool(whole and value > 0 and value % 2 == 0)
 
 
 def _are_shares(given: Any) -> bool:

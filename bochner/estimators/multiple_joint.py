@@ -32,16 +32,17 @@ class Joining:
         joint = self.rounds.join(found)
         return joint if asked else self._better(found, joint)
 
-    def of_all(self, found: Round, features_each: int) -> Round:
+    def of_all(self, found: Round, sizes: list[int]) -> Round:
         """One kernel in place of all there are, where that is clearly better, less those that it can do without.
 
-        A sum of kernels can have no use for columns that count in an interaction alone: group lasso leaves them out.
+        ``sizes`` are the features of each kernel. A sum of kernels can have no use for columns that count in an interaction
+        alone: group lasso leaves them out.
         """
         everything = np.ones(len(self.rounds.kernels), dtype=bool)
         if not self.rounds.can_join(everything):
             return found
         rounds = replace(self.rounds, rng=deepcopy(self.rounds.rng))  # so that nothing else is drawn for what is only tried
-        size = joint_features([features_each] * len(everything), rounds.folds.n_to_fit)
+        size = joint_features(sizes, rounds.folds.n_to_fit)
         wide = found if found.is_in.all() else self._better(found, rounds.widen(found, everything, size))
         unchosen = wide.learned.chosen.refit == "joint" and wide.learned.chosen.l1_ratio == 0  # by group lasso
         fewer = _narrowed(rounds, found, min(size, NARROWING_FEATURES)) if unchosen else everything

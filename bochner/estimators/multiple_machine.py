@@ -151,8 +151,8 @@ class MultipleKernelMachine(KernelParts):
 
     def _room_beside_matrices(self, n_rows: int, n_parts: int) -> float:
         """Bytes of which rows in blocks and their sample have half; an error where there is no room for the features."""
-        each = min(self._features_each, n_rows)  # or coordinates of rows, where these are few
-        random = [0 if kernel.geometry == "additive" else each for kernel in self._views.kernels]
+        pairs = zip(self._views.kernels, self._sizes, strict=True)  # or coordinates of rows, where these are few
+        random = [0 if kernel.geometry == "additive" else min(size, n_rows) for kernel, size in pairs]
         refuse_beyond_memory(random, n_parts, self._views.names, self.max_memory)
         limit = as_bytes(self.max_memory)
         beside = limit - matrix_bytes(sum(random), n_parts)
@@ -212,13 +212,14 @@ class MultipleKernelMachine(KernelParts):
         return found.learned
 
     def _weighed(self, rounds: Rounds, kept: NoCheckpoint) -> Round:
-        """All kernels with the same number of features; once more, with more of them, those that count."""
-        sizes = np.full(len(rounds.kernels), self._features_each)
+        """All kernels with their features; once more, with more of them, those that count, unless somebody says how many."""
+        sizes = np.array(self._sizes)
         known = kept.known("in")  # where a fit goes on that was in its second round
         if known is None:
             found = rounds.learn(sizes)
-            more = self._features_of(int(found.is_in.sum()), KEPT_FEATURES)
-            if not found.is_in.any() or more < WORTH_MORE * self._features_each:
+            if self.n_features is not None or not found.is_in.any():
+                return found
+            if self._features_of(int(found.is_in.sum()), KEPT_FEATURES) < WORTH_MORE * sizes[0]:
                 return found
             known = kept.constant("in", found.is_in.tolist)
         else:
@@ -244,7 +245,7 @@ class MultipleKernelMachine(KernelParts):
                     "refit='joint' needs radial kernels of one family, such as 'gaussian' for all of them, and these are "
                     f"in: {', '.join(map(repr, self.kernel_names_[found.is_in].tolist()))}. Use refit='ridge' or 'weighted'."
                 )
-        return joining.of_all(found, self._features_each) if rounds.choices.averages else found
+        return joining.of_all(found, self._sizes) if rounds.choices.averages else found
 
     def _losses(self, held_out: HeldOut) -> Array:
         """What each held-out row counts where two kinds of predictions are compared: (n,)."""

@@ -29,7 +29,7 @@ class KernelParts(BaseEstimator):
 
     kernels: Any
     loss: str
-    n_features: int | None
+    n_features: Any
     scale: str
     alpha: float | None
     l1_ratio: Any
@@ -89,14 +89,21 @@ class KernelParts(BaseEstimator):
         return self.scale.startswith("learned")
 
     @property
-    def _features_each(self) -> int:
+    def _sizes(self) -> list[int]:
         """Random features of each kernel."""
-        return self._features_of(len(self._views.parts), SEARCH_FEATURES)
+        n_kernels = len(self._views.parts)
+        if np.ndim(self.n_features) == 0:
+            return [self._features_of(n_kernels, SEARCH_FEATURES)] * n_kernels
+        if len(self.n_features) != n_kernels:
+            raise ValueError(
+                f"n_features must be one number, or one for each of the {n_kernels} kernels, got {len(self.n_features)}."
+            )
+        return [int(size) for size in self.n_features]
 
     def _features_of(self, n_kernels: int, most: int) -> int:
         """Random features of each of so many kernels; ``most`` in all where they are of a dictionary."""
         if self.n_features is not None:
-            return self.n_features
+            return int(self.n_features)
         refined = self._refines and not self._is_dictionary
         return default_features(n_kernels, self._n_rows, most if self._is_dictionary else MOST_FEATURES, refined=refined)
 
@@ -121,23 +128,26 @@ class KernelParts(BaseEstimator):
         """The kernels of standardised rows, each with its scale."""
         factors = self._factors or [1.0] * len(parts)
         kernels = []
-        for rows, part, standardiser, factor in zip(parts, self._views.parts, self._standardisers, factors, strict=True):
+        each = zip(parts, self._views.parts, self._standardisers, factors, self._sizes, strict=True)
+        for rows, part, standardiser, factor, size in each:
             kernel = part.kernel
             if part.given or self.scale == "given":
                 kernel = kernel.replace(scale=factor * kernel.scales(rows.shape[1]) * standardiser.spread)
             elif self._learns_scales:
-                kernel = self._learned_kernel(kernel, Rows(rows, np.asarray(y)[used], weights), standardiser, rng)
+                kernel = self._learned_kernel(kernel, size, Rows(rows, np.asarray(y)[used], weights), standardiser, rng)
             elif kernel.has_bandwidth:
                 sample = dense(standardiser(rows[rng.permutation(rows.shape[0])[:SAMPLE_ROWS]])).astype(np.float64)
                 kernel = kernel.replace(scale=factor * median_scale(kernel, sample))
             kernels.append(kernel)
         return kernels
 
-    def _learned_kernel(self, kernel: Kernel, rows: Rows, standardiser: Standardiser, rng: np.random.Generator) -> Kernel:
-        """A kernel learned on its own columns, those of ``rows``, by single-kernel learning."""
+    def _learned_kernel(
+        self, kernel: Kernel, size: int, rows: Rows, standardiser: Standardiser, rng: np.random.Generator
+    ) -> Kernel:
+        """A kernel learned on its own columns, those of ``rows``, by single-kernel learning on so many features."""
         model = self._learner(
             "auto" if self._automatic else _name_of(kernel),
-            n_features=None if kernel.geometry == "additive" else self._features_each,
+            n_features=None if kernel.geometry == "additive" else size,
             scale="shared" if self.scale == "learned" else "per-column",
             standardize=self.standardize,
             sampling="auto" if kernel.geometry == "additive" else self.sampling,

@@ -26,8 +26,8 @@ from bochner.vision.targets import GOOD, worth_of
 LEARNERS = ("group-lasso", "single-kernel", "average")
 HELD_OUT = 0.2
 """The part of the images on whose segments penalties and kernels are chosen."""
-FEATURES, SINGLE_FEATURES = 500, 3000
-"""Random features of each kernel, and of a single one."""
+FEATURES, JOINT_FEATURES, SINGLE_FEATURES = 500, 1000, 3000
+"""Random features of the kernel of each descriptor, of one on all of them beside those, and of a single one."""
 JOINT = {"all, wide": 0.7, "all, narrow": 1.4}
 """Kernels on all descriptors together, and how many times narrower they are than the product of those for each would be
 with the mean of their exponents."""
@@ -249,7 +249,7 @@ class SegmentClassifier(BaseEstimator):
             return KernelRegressor(self.kernel, n_features=n_features, scale=own, standardize=False, **options)
         return MultipleKernelRegressor(
             kernels,
-            n_features=self.n_features or FEATURES,
+            n_features=[self.n_features or (JOINT_FEATURES if name in JOINT else FEATURES) for name, _, _ in kernels],
             scale=self.scale,
             l1_ratio=0.0 if self.learner == "average" else "auto",
             refit=None if self.learner == "average" else "learned",

@@ -297,6 +297,20 @@ def test_kernels_that_are_in_share_the_features_of_those_that_are_out():
     assert min(model.feature_map_.sizes) > 200  # the share of each of eight kernels
 
 
+def test_each_kernel_has_the_features_that_are_given_for_it():
+    X, y = table()
+    kernels = [("smooth", "gaussian", [0, 1, 2]), ("rough", "matern12", [0, 1])]
+    model = MultipleKernelRegressor(kernels, n_features=[20, 60], l1_ratio=0.0, refit=None, random_state=0).fit(X, y)
+    assert tuple(model.feature_map_.sizes) == (20, 60)
+    same = MultipleKernelRegressor(kernels, n_features=(40, 40), random_state=0).fit(X, y)
+    once = MultipleKernelRegressor(kernels, n_features=40, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(same.predict(X), once.predict(X))
+    with pytest.raises(ValueError, match="n_features must be one number, or one for each of the 2 kernels, got 3"):
+        MultipleKernelRegressor(kernels, n_features=[20, 60, 20]).fit(X, y)
+    with pytest.raises(ValueError, match=r"n_features must be an even whole number, one for each kernel, or None, got \[20"):
+        MultipleKernelRegressor(kernels, n_features=[20, 61]).fit(X, y)
+
+
 def test_an_average_that_is_asked_for_stays_one():
     X, _ = table()
     model = MultipleKernelRegressor(["gaussian"] * 2, **QUICK, l1_ratio=0.0).fit(X, X[:, 0] * X[:, 1])

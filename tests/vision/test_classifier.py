@@ -9,6 +9,7 @@ from sklearn.exceptions import NotFittedError
 from bochner.vision import classifier
 from bochner.vision.classifier import ScoreLevels, SegmentClassifier, held_out_images
 from bochner.vision.measures import mean_average_precision
+from bochner.vision.targets import worth_of
 
 OPTIONS = {"n_features": 60, "random_state": 0}
 
@@ -46,7 +47,7 @@ def test_large_tables_go_in_blocks(learner, monkeypatch):
     (source,) = seen
     stacked = np.sqrt(np.hstack(list(descriptors.values())))
     np.testing.assert_array_equal(np.concatenate([block.X for block in source.blocks(100)]), stacked)
-    np.testing.assert_array_equal(np.concatenate([block.y for block in source.blocks(100)]), overlaps)
+    np.testing.assert_array_equal(np.concatenate([block.y for block in source.blocks(100)]), worth_of(overlaps))
     new, truth, _ = histograms(seed=1)
     assert mean_average_precision(truth >= 0.5, model.scores(new)) > 0.9
     assert model.classes_ == ("a", "b", "c")

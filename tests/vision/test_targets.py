@@ -5,7 +5,7 @@ import pytest
 
 from bochner.vision.datasets import VOCDataset
 from bochner.vision.pool import SegmentPool
-from bochner.vision.targets import choose_segments, class_overlaps, segment_labels
+from bochner.vision.targets import choose_segments, class_overlaps, segment_labels, worth_of
 from tests.vision.trees import HEIGHT, PICTURES, WIDTH, voc_tree
 
 
@@ -40,6 +40,11 @@ def test_labels_of_segments():
     overlaps = np.array([[0.1, 0.7], [0.5, 0.2], [0.4, 0.49], [0.0, 0.0]])
     assert segment_labels(overlaps).tolist() == [2, 1, 0, 0]
     assert segment_labels(overlaps, 0.45).tolist() == [2, 1, 2, 0]
+
+
+def test_what_overlaps_are_worth():
+    overlaps = np.array([[0.0, 0.2], [0.35, 0.5], [0.8, 1.0]])
+    np.testing.assert_allclose(worth_of(overlaps), [[0, 0], [0.25, 0.5], [1, 1]], atol=1e-12)
 
 
 def test_the_choice_is_balanced_and_by_score(rng):
