@@ -16,10 +16,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from bochner.arrays import Array, dense, fetch64, is_foreign, namespace
+from bochner.arrays import Array, dense, fetch64, gpu_of, is_foreign, namespace
 from bochner.criteria import Criterion
 from bochner.descent import Descent, Level, Plan, descend
-from bochner.engines.devices import DeviceFolds
+from bochner.engines.devices import DeviceFolds, free_room
 from bochner.evidence import learn_by_evidence
 from bochner.features import FeatureChoices, FeatureMap
 from bochner.folds import FoldedRows, Folds, Rows
@@ -48,8 +48,11 @@ MOST_VALIDATED = 2
 """Most parts that the final regression is validated on."""
 CHEAP = 1e11
 """Rows x centres squared below which the width is searched once more at full size."""
-BY_SUMS, BY_SUMS_ON_DEVICE = 2e11, 1e14
-"""Rows x centres squared up to which the last regression is solved from sums of products, and not by iterations."""
+BY_SUMS = 2e11
+"""Rows x centres squared up to which the last regression is solved from sums of products on the host, else by iterations."""
+MATRICES = 6
+"""Matrices of all pairs of centres that half of the room on a device must hold for it to make such sums, which take twice
+as many; it does so wherever it can."""
 STILL_HELPS = 0.005
 """The metric takes a step at full size where the step before lowered the error by this part."""
 MANY_COLUMNS = 50
@@ -80,9 +83,9 @@ FEWEST_CENTRES = 2000
 EFFORTS = {
     "default": Effort(
         stages=(Stage(2500, 600, 1, keep=4), Stage(6000, 1200, 2, keep=2), Stage(14_000, 2400, 1, keep=2)),
-        most_centres=8000,
-        finish_steps=1,
-        entries=4e8,
+        most_centres=10_000,
+        finish_steps=2,
+        entries=4.2e8,
     ),
     "best": Effort(
         stages=(Stage(4000, 1000, 2, keep=6), Stage(10_000, 2000, 2, keep=3), Stage(30_000, 5000, 2, keep=2)),
@@ -350,23 +353,29 @@ def finished(folds: FoldedRows, candidate: Candidate, finish: str, descent: Desc
 
 
 def _on_centres(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> tuple[Candidate, Criterion]:
-    """The candidate on the centres of the finish; its metric takes a last step there if the ones before still helped."""
+    """The candidate on the centres of the finish; its metric takes steps there if the ones before still helped.
+
+    On the host it does so only where that takes little time.
+    """
     n_centres = teacher.metric.centres_for(folds.n_to_fit)
     work = float(folds.n) * n_centres**2
-    by_sums = not isinstance(folds, Folds) or work <= _by_sums(folds)
+    by_sums = _by_sums(folds, work, n_centres)
     criterion = teacher.criterion if by_sums or teacher.iterated is None else teacher.iterated
     stage = Stage(folds.n, n_centres, 0, keep=1)
     space = CentreSpace(folds, stage, criterion, teacher.rng, most_validated=MOST_VALIDATED, last=True)
     cheap = work < CHEAP or isinstance(folds, DeviceFolds)
     found = space.best_width(candidate, LARGER_FACTOR, narrower_only=True) if cheap else space.evaluate(candidate)
-    if candidate.gain > STILL_HELPS and candidate.kind != "given":
+    if cheap and candidate.gain > STILL_HELPS and candidate.kind != "given":
         found = space.improve(found, candidate.kind, teacher.metric.effort.finish_steps, teacher.metric.rank)
     return found, space.criterion
 
 
-def _by_sums(folds: FoldedRows) -> float:
-    """Rows x centres squared up to which sums of products are made: a device makes more of them in the same time."""
-    return BY_SUMS_ON_DEVICE if isinstance(folds, DeviceFolds) else BY_SUMS
+def _by_sums(folds: FoldedRows, work: float, n_centres: int) -> bool:
+    """Whether the last regression is solved from sums of products: always of rows that are not all in memory."""
+    if isinstance(folds, DeviceFolds):
+        gpu = gpu_of(folds.parts[0].X)
+        return gpu is None or MATRICES * 8 * n_centres**2 <= free_room(gpu)
+    return not isinstance(folds, Folds) or work <= BY_SUMS
 
 
 def _on_features(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> tuple[Candidate, Criterion]:

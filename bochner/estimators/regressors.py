@@ -138,7 +138,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         What the final regression is fitted on: random Fourier features, or kernels at data centres (Nyström), which are
         exact where all rows are centres. "auto" tries both on unseen rows; with ``n_features`` given it is "fourier".
     n_centres : int or None, default=None
-        Number of centres. None: all rows up to 8000 (50,000 with effort="best"), fewer where rows are very many or
+        Number of centres. None: all rows up to 10,000 (50,000 with effort="best"), fewer where rows are very many or
         memory is short.
     effort : {"fast", "default", "best"}, default="fast"
         How much is tried where ``metric`` or ``finish`` is "auto". "fast" learns scales alone, on random features:

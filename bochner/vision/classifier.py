@@ -26,11 +26,13 @@ from bochner.vision.targets import GOOD, worth_of
 LEARNERS = ("group-lasso", "single-kernel", "average")
 HELD_OUT = 0.2
 """The part of the images on whose segments penalties and kernels are chosen."""
-FEATURES, JOINT_FEATURES, SINGLE_FEATURES = 500, 1000, 3000
-"""Random features of the kernel of each descriptor, of one on all of them beside those, and of a single one."""
+FEATURES, SINGLE_FEATURES = 500, 3000
+"""Random features of the kernel of each descriptor, and of a single one."""
 JOINT = {"all, wide": 0.7, "all, narrow": 1.4}
 """Kernels on all descriptors together, and how many times narrower they are than the product of those for each would be
 with the mean of their exponents."""
+BESIDE_JOINT, JOINT_FEATURES = 400, 900
+"""Random features of the kernel of each descriptor where there are such, and of these, which need more."""
 FORMAT = 2
 """Changes with what a saved classifier has."""
 SAMPLED = 1000
@@ -65,7 +67,7 @@ class ScoreLevels:
 class SegmentClassifier(BaseEstimator):
     """Scores of classes for segments: ridge regression of what their overlap with the objects of every class is worth.
 
-    It is worth nothing up to an overlap of 0.2, all from 0.8 on, and rises between them (:func:`.targets.worth_of`).
+    It is worth nothing up to an overlap of 0.35, all from 0.65 on, and rises between them (:func:`.targets.worth_of`).
 
     Descriptors are histograms, which most kernels compare best by the roots of their bins. Choices are made on segments of
     images that are held out, since those of one image are alike.
@@ -249,7 +251,7 @@ class SegmentClassifier(BaseEstimator):
             return KernelRegressor(self.kernel, n_features=n_features, scale=own, standardize=False, **options)
         return MultipleKernelRegressor(
             kernels,
-            n_features=[self.n_features or (JOINT_FEATURES if name in JOINT else FEATURES) for name, _, _ in kernels],
+            n_features=self.n_features or self._sizes(kernels),
             scale=self.scale,
             l1_ratio=0.0 if self.learner == "average" else "auto",
             refit=None if self.learner == "average" else "learned",
@@ -258,6 +260,11 @@ class SegmentClassifier(BaseEstimator):
             max_memory=self.max_memory,
             **options,
         )
+
+    def _sizes(self, kernels: list[tuple[str, Any, slice]]) -> list[int]:
+        """Random features of each kernel."""
+        of_each = FEATURES if len(kernels) == len(self.descriptors_) else BESIDE_JOINT
+        return [of_each] * len(self.descriptors_) + [JOINT_FEATURES] * (len(kernels) - len(self.descriptors_))
 
     def _rows(self, descriptors: Mapping[str, Array], some: Any = slice(None)) -> Array:
         """All descriptors side by side: roots of their bins, or the bins themselves for a kernel of histograms."""

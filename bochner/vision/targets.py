@@ -15,7 +15,7 @@ GOOD = 0.5
 POOR = 0.25
 """A segment is of something else than a class where its overlap with the objects of that class is less than this."""
 
-WORTHLESS, WHOLE = 0.2, 0.8
+WORTHLESS, WHOLE = 0.35, 0.65
 """Overlaps up to which a segment is worth nothing to a class, and from which on it is worth all."""
 
 

@@ -43,8 +43,8 @@ def test_labels_of_segments():
 
 
 def test_what_overlaps_are_worth():
-    overlaps = np.array([[0.0, 0.2], [0.35, 0.5], [0.8, 1.0]])
-    np.testing.assert_allclose(worth_of(overlaps), [[0, 0], [0.25, 0.5], [1, 1]], atol=1e-12)
+    overlaps = np.array([[0.0, 0.35], [0.41, 0.5], [0.65, 1.0]])
+    np.testing.assert_allclose(worth_of(overlaps), [[0, 0], [0.2, 0.5], [1, 1]], atol=1e-12)
 
 
 def test_the_choice_is_balanced_and_by_score(rng):
