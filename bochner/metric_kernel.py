@@ -98,7 +98,10 @@ EFFORTS = {
 
 @dataclass(frozen=True)
 class MetricPlan:
-    """What is tried: families, kinds of metric, finishes, effort; ``n_centres`` and ``rank`` where somebody gave them."""
+    """What is tried: families, kinds of metric, finishes, effort; ``n_centres`` and ``rank`` where somebody gave them.
+
+    ``way`` says how metrics are learned, one of WAYS.
+    """
 
     families: tuple[Kernel, ...]
     kinds: tuple[str, ...]
@@ -108,6 +111,7 @@ class MetricPlan:
     """Whether only the kinds named will do, and no kernel as it started."""
     n_centres: int | None = None
     rank: int | None = None
+    way: str = "products"
     room: float = np.inf
     """Bytes that matrices may take."""
 
@@ -220,6 +224,7 @@ class Teacher:
             criterion=self.criterion,
             rng=self.rng,
             rank=self.metric.rank,
+            way=self.metric.way,
             must=self.metric.must,
             record=record,
         )
@@ -365,7 +370,7 @@ def _on_centres(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> tu
     space = CentreSpace(folds, stage, criterion, teacher.rng, most_validated=MOST_VALIDATED, last=True)
     cheap = work < CHEAP or isinstance(folds, DeviceFolds)
     found = space.best_width(candidate, LARGER_FACTOR, narrower_only=True) if cheap else space.evaluate(candidate)
-    if cheap and candidate.gain > STILL_HELPS and candidate.kind != "given":
+    if cheap and candidate.gain > STILL_HELPS and candidate.kind != "given" and teacher.metric.way != "gradient":
         found = space.improve(found, candidate.kind, teacher.metric.effort.finish_steps, teacher.metric.rank)
     return found, space.criterion
 

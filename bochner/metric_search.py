@@ -6,6 +6,9 @@ metric A = G^(1/2) (its diagonal, for one scale a column; its leading directions
 of it by the held-out error, and its own fit; a few such steps converge or stop helping. Families of kernels, starts
 and kinds of metrics are candidates, which go from few rows and centres to many, fewer candidates at every stage. (The
 idea of recursive feature machines, Radhakrishnan et al., 2024.)
+
+The other way to a metric is the gradient of the held-out error itself, which goes back through the regression to the
+kernels at the centres: L-BFGS on the entries of the metric, from a start or from what the outer products have found.
 """
 
 from __future__ import annotations
@@ -24,9 +27,18 @@ from bochner.engines.gradients import outer_product
 from bochner.features import CentreMap, FeatureMap
 from bochner.folds import FoldedRows, Rows
 from bochner.kernels import Kernel, MetricKernel, StationaryKernel
+from bochner.solvers.lbfgs import minimise
 from bochner.solvers.penalty_search import HIGHEST_PENALTY, LOWEST_PENALTY
 
 KINDS = ("diagonal", "low-rank", "full")
+WAYS = ("products", "gradient", "both")
+"""How metrics are learned: by outer products, by the gradient of the held-out error, or by this after those."""
+GRADIENT_STEPS = 5
+"""Steps along the gradient in place of one of outer products."""
+STEP_UNIT = 0.2
+"""A metric A becomes A (I + STEP_UNIT T): an entry of T that is one is a large change."""
+MOST_CHANGE = 20.0
+"""The largest entry of T, and the largest change of the logarithm of a scale in the same units."""
 GRADIENT_ROWS = 4000
 """Most rows over which gradients are averaged."""
 SPREAD_ROWS = 512
@@ -109,6 +121,32 @@ def with_metric(kernel: Kernel, G: Array, kind: str, rank: int | None = None) ->
     return MetricKernel(base=base, metric=vectors * np.sqrt(values) @ vectors.T)
 
 
+def as_kind(kernel: Kernel, kind: str, n_columns: int, rank: int | None = None) -> Kernel:
+    """The kernel as one of a kind of metric: with the same distances, or with those along its strongest directions."""
+    if kind == "diagonal":
+        return base_of(kernel).replace(scale=kernel.scales(n_columns))
+    metric = kernel.metric if isinstance(kernel, MetricKernel) else np.diag(kernel.scales(n_columns))
+    if kind == "low-rank" and rank is not None and rank < metric.shape[1]:
+        vectors, strengths, _ = np.linalg.svd(metric, full_matrices=False)
+        metric = vectors[:, :rank] * strengths[:rank]
+    return MetricKernel(base=cast(StationaryKernel, base_of(kernel)).replace(scale=1.0), metric=metric)
+
+
+def moved(kernel: Kernel, change: Array) -> tuple[Kernel, Callable[[Array], Array]]:
+    """A kernel changed by numbers without units, none of which change nothing; and how gradients in theta become theirs.
+
+    A metric A becomes A (I + STEP_UNIT T), T the numbers; logarithms of scales change by STEP_UNIT times the numbers.
+    """
+    if not isinstance(kernel, MetricKernel):
+        return kernel.with_theta(kernel.theta + STEP_UNIT * change), lambda gradient: STEP_UNIT * gradient
+    metric, rank = kernel.metric, kernel.metric.shape[1]
+
+    def back(gradient: Array) -> Array:
+        return np.asarray(STEP_UNIT * (metric.T @ gradient.reshape(metric.shape)).ravel())
+
+    return kernel.replace(metric=metric @ (np.eye(rank) + STEP_UNIT * change.reshape(rank, rank))), back
+
+
 class CentreSpace:
     """Held-out errors of kernels on centres among the rows, at one size.
 
@@ -144,12 +182,13 @@ class CentreSpace:
         seen = kernel.metric if isinstance(kernel, MetricKernel) else np.diag(kernel.scales(self.sample.shape[1]))
         return max(float(np.sqrt(np.median(_squares(self.sample @ seen)))), np.finfo(np.float64).tiny)
 
-    def evaluate(self, candidate: Candidate) -> Candidate:
+    def evaluate(self, candidate: Candidate, *, gradient: bool = False) -> Candidate:
         """The candidate with its error here."""
         feature_map = CentreMap(candidate.kernel, self.centres)
         error = min(candidate.value, 1.0) / 4
         lowest = float(np.clip(error / (LARGEST_VARIANCE * self.folds.n), LOWEST_PENALTY, 1e-2))
-        found = self.criterion.evaluate(feature_map, candidate.log_alpha, gradient=False, bounds=(lowest, HIGHEST_PENALTY))
+        bounds = lowest, HIGHEST_PENALTY
+        found = self.criterion.evaluate(feature_map, candidate.log_alpha, gradient=gradient, bounds=bounds)
         return replace(candidate, value=found.value, log_alpha=found.log_alpha, evaluation=found, feature_map=feature_map)
 
     def best_width(self, candidate: Candidate, factor: float, *, narrower_only: bool = False) -> Candidate:
@@ -178,8 +217,35 @@ class CentreSpace:
         sums = [part.n * outer_product(feature_map, part.X, coef, part.weights) for part in parts]
         return sum(sums) / sum(part.n for part in parts)
 
-    def improve(self, candidate: Candidate, kind: str, steps: int, rank: int | None = None) -> Candidate:
-        """The best of a candidate and of its next metrics of one kind."""
+    def improve(
+        self, candidate: Candidate, kind: str, steps: int, rank: int | None = None, way: str = "products"
+    ) -> Candidate:
+        """The best of a candidate and of its next metrics of one kind, learned in one of WAYS."""
+        found = candidate if way == "gradient" else self._by_products(candidate, kind, steps, rank)
+        return found if way == "products" else self.descend(found, kind, GRADIENT_STEPS * steps, rank)
+
+    def descend(self, candidate: Candidate, kind: str, steps: int, rank: int | None = None) -> Candidate:
+        """The best of a candidate and of what steps along the gradient of the held-out error in its metric find.
+
+        A kernel that is not of the kind yet becomes so first, with the same distances; one of a low rank, with the columns
+        of the largest scales.
+        """
+        start = as_kind(candidate.kernel, kind, self.sample.shape[1], rank)
+        best = candidate
+
+        def value_and_gradient(change: Array) -> tuple[float, Array]:
+            nonlocal best
+            kernel, back = moved(start, change)
+            trial = self.evaluate(replace(best, kernel=kernel, kind=kind), gradient=True)
+            if trial.value < best.value:
+                best = replace(trial, gain=1 - trial.value / candidate.value)
+            return trial.value, back(kernel.unconstrain(trial.evaluation.gradient.named().parameters))
+
+        far = np.full(len(start.theta) if not isinstance(start, MetricKernel) else start.metric.shape[1] ** 2, MOST_CHANGE)
+        minimise(value_and_gradient, np.zeros_like(far), bounds=(-far, far), max_iter=steps, tol=1 / self.folds.n)
+        return best
+
+    def _by_products(self, candidate: Candidate, kind: str, steps: int, rank: int | None) -> Candidate:
         best = current = candidate
         for _ in range(steps):
             width = self.width(current.kernel)
@@ -232,22 +298,26 @@ def search(
     criterion: Callable[[Any], Criterion],
     rng: np.random.Generator,
     rank: int | None = None,
+    way: str = "products",
     must: bool = False,
     record: Callable[[CentreSpace, Candidate, int], None] | None = None,
 ) -> list[Candidate]:
     """Take all candidates through the stages: those that stay at the end, the best first, with its width of that size.
 
     At the first stage every start is tried as it is, and a metric of each kind grows from it; at the next ones each goes on
-    with its own kind. A start that stays as it was is a candidate too, unless the metric ``must`` be of one of the kinds.
+    with its own kind. ``way`` is one of WAYS. A start that stays as it was is a candidate too, unless the metric ``must`` be
+    of one of the kinds.
     """
     staying: list[Candidate] = []
     for number, stage in enumerate(stages, start=1):
         space = CentreSpace(folds, stage, criterion, rng)
         if number == 1:
-            tried = _first_stage(space, starts, stage, kinds, rank, must=must)
+            tried = _first_stage(space, starts, stage, kinds, rank, way, must=must)
         else:
             larger = [space.best_width(each, LARGER_FACTOR, narrower_only=True) for each in staying]
-            tried = [each if each.kind == "given" else space.improve(each, each.kind, stage.steps, rank) for each in larger]
+            tried = [
+                each if each.kind == "given" else space.improve(each, each.kind, stage.steps, rank, way) for each in larger
+            ]
         staying = best_of(tried, stage.keep)
         if record is not None:
             for candidate in sorted(tried, key=lambda each: each.value):
@@ -256,7 +326,7 @@ def search(
 
 
 def _first_stage(
-    space: CentreSpace, starts: Starts, stage: Stage, kinds: Sequence[str], rank: int | None, *, must: bool
+    space: CentreSpace, starts: Starts, stage: Stage, kinds: Sequence[str], rank: int | None, way: str, *, must: bool
 ) -> list[Candidate]:
     """Every start of every family, and the metrics that grow from those of the best families."""
     given = []
@@ -267,7 +337,7 @@ def _first_stage(
     for start in starts.scales:
         radial = [each for each in given if each.start == start and each.kernel.geometry == "radial"]
         for candidate in sorted(radial, key=lambda each: each.value)[:BEST_FAMILIES]:
-            grown += [space.improve(candidate, kind, stage.steps, rank) for kind in _kinds_from(candidate, kinds)]
+            grown += [space.improve(candidate, kind, stage.steps, rank, way) for kind in _kinds_from(candidate, kinds)]
     return grown if must else [*given, *grown]
 
 

@@ -4,9 +4,21 @@ import numpy as np
 import pytest
 
 from bochner.criteria import HeldOutError
+from bochner.features import CentreMap
 from bochner.folds import Folds, Rows
 from bochner.kernels import Gaussian, MetricKernel, get_kernel
-from bochner.metric_search import Candidate, CentreSpace, Stage, Starts, best_of, rescaled, search, with_metric
+from bochner.metric_search import (
+    Candidate,
+    CentreSpace,
+    Stage,
+    Starts,
+    as_kind,
+    best_of,
+    moved,
+    rescaled,
+    search,
+    with_metric,
+)
 
 
 def made(n=240, m=4, parts=4, seed=0):
@@ -55,6 +67,45 @@ def test_a_direction_of_two_columns_is_found():
     )
     assert found[0].kind == "full"
     directions, _ = found[0].kernel.directions(1)
+    np.testing.assert_allclose(np.abs(directions[0]), np.array([1, 1, 0, 0]) / np.sqrt(2), atol=0.1)
+
+
+@pytest.mark.parametrize(("kind", "rank"), [("diagonal", None), ("full", None), ("low-rank", 2)])
+def test_the_gradient_of_the_held_out_error_in_a_metric(kind, rank):
+    rng = np.random.default_rng(3)
+    some = space(made(120), n_centres=40)
+    start = as_kind(MetricKernel(Gaussian(), 0.5 * rng.standard_normal((4, 4))), kind, 4, rank)
+    change = 0.3 * rng.standard_normal(4 if kind == "diagonal" else start.metric.shape[1] ** 2)
+
+    def error(change, log_alpha, *, gradient):
+        kernel, back = moved(start, change)
+        bounds = (np.exp(log_alpha), np.exp(log_alpha))
+        found = some.criterion.evaluate(CentreMap(kernel, some.centres), log_alpha, gradient=gradient, bounds=bounds)
+        return back(kernel.unconstrain(found.gradient.named().parameters)) if gradient else found.value
+
+    slopes = error(change, -5.0, gradient=True)
+    for k in range(len(change)):
+        step = 1e-5 * np.eye(len(change))[k]
+        near = [error(change + sign * step, -5.0, gradient=False) for sign in (1, -1)]
+        assert slopes[k] == pytest.approx((near[0] - near[1]) / 2e-5, rel=1e-4, abs=1e-7)
+
+
+def test_a_kernel_of_a_kind_has_the_same_distances():
+    X = np.random.default_rng(0).standard_normal((10, 3))
+    kernel = Gaussian(scale=np.array([1.0, 0.5, 0.1]))
+    np.testing.assert_allclose(as_kind(kernel, "full", 3)(X), kernel(X), rtol=1e-12)
+    np.testing.assert_allclose(as_kind(as_kind(kernel, "full", 3), "diagonal", 3)(X), kernel(X), rtol=1e-12)
+    strongest = Gaussian(scale=np.array([1.0, 0.5, 1e-12]))
+    np.testing.assert_allclose(as_kind(kernel, "low-rank", 3, 2)(X), strongest(X), rtol=1e-9)
+
+
+@pytest.mark.parametrize("way", ["gradient", "both"])
+def test_a_direction_of_two_columns_is_found_along_the_gradient(way):
+    some = space(made())
+    start = some.best_width(Candidate(Gaussian(scale=np.ones(4)), "isotropic", "given"), 2.0)
+    found = some.improve(start, "full", 3, way=way)
+    assert found.value < (start.value if way == "gradient" else 1.0001 * some.improve(start, "full", 3).value)
+    directions, _ = found.kernel.directions(1)
     np.testing.assert_allclose(np.abs(directions[0]), np.array([1, 1, 0, 0]) / np.sqrt(2), atol=0.1)
 
 

@@ -86,6 +86,7 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
         scale: Any = "auto",
         metric: str = "auto",
         rank: int | None = None,
+        metric_by: str = "products",
         finish: str = "auto",
         n_centres: int | None = None,
         effort: str = "fast",
@@ -114,6 +115,7 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
         self.scale = scale
         self.metric = metric
         self.rank = rank
+        self.metric_by = metric_by
         self.finish = finish
         self.n_centres = n_centres
         self.effort = effort

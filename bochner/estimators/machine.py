@@ -84,6 +84,7 @@ class KernelMachine(KernelLearner):
     n_features: int | None
     metric: str
     rank: int | None
+    metric_by: str
     finish: str
     n_centres: int | None
     effort: str

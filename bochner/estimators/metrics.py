@@ -13,6 +13,7 @@ from bochner.folds import FoldedRows
 from bochner.kernels import Kernel, get_kernel
 from bochner.memory import as_bytes
 from bochner.metric_kernel import EFFORTS, METRIC_FAMILIES, MetricPlan
+from bochner.metric_search import WAYS
 
 METRICS = ("auto", "diagonal", "low-rank", "full")
 FINISHES = ("auto", "fourier", "centres")
@@ -27,6 +28,7 @@ def check_metric_choices(estimator: Any) -> None:
     check_option("metric", estimator.metric, METRICS)
     check_option("finish", estimator.finish, FINISHES)
     check_option("effort", estimator.effort, ("fast", *EFFORTS))
+    check_option("metric_by", estimator.metric_by, WAYS)
     for name in ("rank", "n_centres"):
         value = getattr(estimator, name)
         whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
@@ -96,5 +98,6 @@ def metric_plan(estimator: Any, folds: FoldedRows) -> MetricPlan | None:
         effort=EFFORTS["default" if estimator.effort == "fast" else estimator.effort],
         n_centres=estimator.n_centres,
         rank=estimator.rank,
+        way=estimator.metric_by,
         room=np.inf if estimator._learned_on is not None else as_bytes(estimator.max_memory),
     )

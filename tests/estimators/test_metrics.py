@@ -105,6 +105,13 @@ def test_what_is_asked_for_is_what_comes(metric, finish):
     assert model.score(X_new, y_new) > (0.5 if metric == "diagonal" else 0.9)
 
 
+@pytest.mark.parametrize("way", ["gradient", "both"])
+def test_metrics_along_the_gradient(way):
+    X, y, X_new, y_new = made(150)
+    model = KernelRegressor("gaussian", metric="full", metric_by=way, finish="centres", random_state=0).fit(X, y)
+    assert model.score(X_new, y_new) > 0.9
+
+
 def test_fast_is_the_paper():
     X, y, X_new, _ = made(120)
     fast = KernelRegressor(random_state=0).fit(X, y)
@@ -127,6 +134,7 @@ def test_classes():
         ({"metric": "round"}, "metric must be"),
         ({"finish": "center"}, "finish must be"),
         ({"effort": "most"}, "effort must be"),
+        ({"metric_by": "luck"}, "metric_by must be"),
         ({"rank": 2}, "belongs to metric='low-rank'"),
         ({"metric": "low-rank", "rank": 0}, "rank must be a positive whole number"),
         ({"n_centres": -1}, "n_centres must be a positive whole number"),
