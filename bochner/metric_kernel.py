@@ -345,16 +345,7 @@ def _for_features(finalists: list[Candidate], descent: Descent, teacher: Teacher
 def finished(folds: FoldedRows, candidate: Candidate, finish: str, descent: Descent, teacher: Teacher) -> LearnedKernel:
     """The chosen kernel fitted on all rows, on centres or on random features."""
     found, criterion = (_on_centres if finish == "centres" else _on_features)(folds, candidate, teacher)
-    feature_map = cast(FeatureMap, found.feature_map)
-    return LearnedKernel(
-        feature_map=feature_map,
-        fit=criterion.fit(feature_map, found.evaluation),
-        alpha=np.exp(found.log_alpha).tolist(),
-        value=found.value,
-        held_out=criterion.held_out(feature_map, found.evaluation),
-        evaluation=found.evaluation,
-        descent=descent,
-    )
+    return LearnedKernel.of(criterion, cast(FeatureMap, found.feature_map), found.evaluation, descent)
 
 
 def _on_centres(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> tuple[Candidate, Criterion]:

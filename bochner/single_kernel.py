@@ -48,6 +48,19 @@ class LearnedKernel:
     evaluation: Any
     descent: Descent
 
+    @classmethod
+    def of(cls, criterion: Criterion, feature_map: FeatureMap, evaluation: Any, descent: Descent) -> LearnedKernel:
+        """The regression on a map with the penalty of an evaluation of it."""
+        return cls(
+            feature_map=feature_map,
+            fit=criterion.fit(feature_map, evaluation),
+            alpha=np.exp(evaluation.log_alpha).tolist(),
+            value=evaluation.value,
+            held_out=criterion.held_out(feature_map, evaluation),
+            evaluation=evaluation,
+            descent=descent,
+        )
+
 
 def default_levels(n_rows: int, n_features: int, n_scales: int) -> tuple[Level, ...]:
     """Small to large: families are tried at 128 and 256 features, compared at 1000, and the best go on from there.
@@ -131,17 +144,7 @@ def learn_kernel(
         objective = FeatureObjective(objective.feature_map, criterion, folds)
     if best.penalty_was_bounded() or objective is not best.objective:
         point = objective.evaluate(kernel, point.log_alpha, gradient=False, bounds=best.final_bounds(objective))
-    feature_map = objective.feature_map.with_kernel(kernel)
-    fit = objective.criterion.fit(feature_map, point.evaluation)
-    return LearnedKernel(
-        feature_map=feature_map,
-        fit=fit,
-        alpha=np.exp(point.log_alpha).tolist(),
-        value=point.value,
-        held_out=objective.criterion.held_out(feature_map, point.evaluation),
-        evaluation=point.evaluation,
-        descent=descent,
-    )
+    return LearnedKernel.of(objective.criterion, objective.feature_map.with_kernel(kernel), point.evaluation, descent)
 
 
 def _choose_ties(space: FeatureSpace, plan: Plan, other: SharedScales) -> SharedScales:

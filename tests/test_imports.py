@@ -28,6 +28,7 @@ LAYERS = (
     ),
     ("single_kernel", "multiple_kernel", "metric_search"),
     ("metric_kernel",),
+    ("spectra",),
     ("estimators",),
     ("exact",),
     ("plots", "report"),

@@ -90,6 +90,7 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
         finish: str = "auto",
         n_centres: int | None = None,
         effort: str = "fast",
+        spectrum: str = "prior",
         alpha: float | str | None = None,
         criterion: str = "auto",
         validation: Any = None,
@@ -119,6 +120,7 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
         self.finish = finish
         self.n_centres = n_centres
         self.effort = effort
+        self.spectrum = spectrum
         self.alpha = alpha
         self.criterion = criterion
         self.validation = validation

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.arrays import Array, double, dtype_of, fetch64, gpu_of, is_foreign
 from bochner.checkpoint import NoCheckpoint
 from bochner.criteria import Criterion, Evaluation, HeldOutError
-from bochner.descent import Level
+from bochner.descent import Level, family_name
 from bochner.engines import moments, predict
 from bochner.engines.dask_rows import DaskRows, dask_rows, is_dask
 from bochner.engines.devices import check_device, on_device, predict_on
@@ -45,7 +45,7 @@ from bochner.estimators.metrics import check_metric_choices, metric_plan
 from bochner.estimators.resuming import check_checkpoint, generator, resuming
 from bochner.estimators.validation import check_flags, check_option, check_rows, check_weights, on_host
 from bochner.features import CentreMap, FeatureChoices, FeatureMap
-from bochner.folds import FoldedRows, Rows
+from bochner.folds import FoldedRows, Folds, Rows
 from bochner.iterated_ridge import IteratedHeldOutError
 from bochner.kernels import Kernel
 from bochner.leave_one_out import LeaveOneOutError
@@ -56,6 +56,7 @@ from bochner.rows import Block, RowSource
 from bochner.rows.source import Sampler
 from bochner.single_kernel import LOWEST_IN_FLOAT32, LearnedKernel, default_levels, learn_kernel
 from bochner.solvers.normal_equations import CentredMoments
+from bochner.spectra import can_learn_spectrum, with_spectrum
 from bochner.standardise import Standardiser
 from bochner.statistics import Moments
 
@@ -85,6 +86,7 @@ class KernelMachine(KernelLearner):
     metric: str
     rank: int | None
     metric_by: str
+    spectrum: str
     finish: str
     n_centres: int | None
     effort: str
@@ -212,7 +214,7 @@ class KernelMachine(KernelLearner):
                     choices=choices,
                     other_ties=self._other_ties(folds, plan),
                 )
-        learned = replace(learned, evaluation=kept.evaluation(learned.evaluation))
+        learned = self._with_spectrum(replace(learned, evaluation=kept.evaluation(learned.evaluation)), folds)
         self.finish_ = "centres" if isinstance(learned.feature_map, CentreMap) else "fourier"
         self.feature_map_ = learned.feature_map
         self._keep_kernel(learned.feature_map.kernel)
@@ -225,6 +227,26 @@ class KernelMachine(KernelLearner):
         if not learned.descent.interrupted:  # by Ctrl-C, after which a fit goes on
             kept.finish()
         return learned
+
+    def _with_spectrum(self, learned: LearnedKernel, folds: FoldedRows) -> LearnedKernel:
+        """The same with learned frequencies, where they are asked for, and better on unseen rows."""
+        self.spectrum_: list[dict[str, Any]] = []
+        feature_map = learned.feature_map
+        if self.spectrum == "prior" or isinstance(feature_map, CentreMap) or learned.descent.interrupted:
+            return learned
+        if not can_learn_spectrum(feature_map):
+            raise ValueError(
+                f"spectrum={self.spectrum!r} is for kernels of plain differences such as 'gaussian', and the kernel is "
+                f"{family_name(feature_map.kernel)}: use spectrum='prior'."
+            )
+        learned, self.spectrum_ = with_spectrum(
+            learned, folds, self.spectrum, criterion=self._criterion(), place=self._placed
+        )
+        return learned
+
+    def _placed(self, folds: Folds) -> FoldedRows:
+        """Rows in memory where they are learned from."""
+        return folds if self._learned_on is None else on_device(folds, self._learned_on)
 
     def _choose(self, folds: FoldedRows, rng: np.random.Generator, criterion: Any, choices: FeatureChoices) -> Choice:
         """Metric and finish, and the kernel learned with them; none where scales alone are learned, on random features."""
@@ -243,7 +265,7 @@ class KernelMachine(KernelLearner):
                 rng=rng,
                 criterion=criterion,
                 choices=choices,
-                place=lambda some: some if self._learned_on is None else on_device(some, self._learned_on),
+                place=self._placed,
                 iterated=None if self._needs_sums else IteratedHeldOutError,
                 units=self.standardiser_.spread,
             )

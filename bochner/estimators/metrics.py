@@ -14,6 +14,7 @@ from bochner.kernels import Kernel, get_kernel
 from bochner.memory import as_bytes
 from bochner.metric_kernel import EFFORTS, METRIC_FAMILIES, MetricPlan
 from bochner.metric_search import WAYS
+from bochner.spectra import SPECTRA
 
 METRICS = ("auto", "diagonal", "low-rank", "full")
 FINISHES = ("auto", "fourier", "centres")
@@ -29,6 +30,10 @@ def check_metric_choices(estimator: Any) -> None:
     check_option("finish", estimator.finish, FINISHES)
     check_option("effort", estimator.effort, ("fast", *EFFORTS))
     check_option("metric_by", estimator.metric_by, WAYS)
+    check_option("spectrum", estimator.spectrum, SPECTRA)
+    if estimator.spectrum != "prior" and (estimator.loss_name != "squared" or estimator.criterion == "loo"):
+        other = f"loss={estimator.loss_name!r}" if estimator.loss_name != "squared" else "criterion='loo'"
+        raise ValueError(f"spectrum={estimator.spectrum!r} is not for {other}: use spectrum='prior', or leave that out.")
     for name in ("rank", "n_centres"):
         value = getattr(estimator, name)
         whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)

@@ -147,6 +147,11 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         How much is tried where ``metric`` or ``finish`` is "auto". "fast" learns scales alone, on random features:
         metric="diagonal", finish="fourier". "default" chooses among metrics and finishes, and is more accurate where columns
         work together or noise is low, for several times the time; "best" searches metrics on more rows and has more centres.
+    spectrum : {"prior", "mixture", "free"}, default="prior"
+        Where the frequencies of a final regression on random features come from: the law of the kernel; a mixture of four
+        such laws, each with scales of its own; or each moves freely. The last two are learned after the kernel, held to its
+        law by a penalty that unseen rows choose, and kept where these rows are clearly better predicted (see
+        ``spectrum_``): fewer features then do as well, for several times the time.
     alpha : float, "per-target" or None, default=None
         Ridge penalty. None: the one of least held-out error for every kernel tried; "per-target": the same for each target
         by itself, not with criterion="loo"; a number stays as it is.
@@ -211,6 +216,9 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
     selection_ : list of dict
         What was compared on the way to kernel, metric and finish, in order: stage, kernel, start, metric, finish, size,
         error (mean squared, of the standardised target), alpha, seconds, and whether it was chosen. Empty where nothing was.
+    spectrum_ : list of dict
+        What was compared where frequencies were learned: spectrum, strength of the penalty, error on unseen rows, and
+        whether it was chosen. Empty where they were not. ``kernel_`` is that of the law.
     relevance_ : array of shape (n_columns,)
         How much predictions change, in root mean square, where a column has the values of other rows, in units of the
         largest: zero for columns that do not count; see also :meth:`relevance_by_name`. Of more than 2000 columns, their
@@ -267,6 +275,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         finish: str = "auto",
         n_centres: int | None = None,
         effort: str = "fast",
+        spectrum: str = "prior",
         alpha: float | str | None = None,
         criterion: str = "auto",
         validation: Any = None,
@@ -294,6 +303,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         self.finish = finish
         self.n_centres = n_centres
         self.effort = effort
+        self.spectrum = spectrum
         self.alpha = alpha
         self.criterion = criterion
         self.validation = validation
