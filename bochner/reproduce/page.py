@@ -16,7 +16,7 @@ LEAD = """# The paper's experiments
 
 Written by `bochner reproduce` from its rows: no number on this page is typed by hand, but for those that the paper reports.
 """
-ABOUT = """`--size smoke` makes its own images and takes seconds; `laptop` takes about a quarter of an hour once descriptors
+ABOUT = """`--size smoke` makes its own images and takes seconds; `laptop` takes about half an hour once descriptors
 are there (`--descriptors DIR`, else they are made in `results/voc`); `paper` is for `--device cuda`. `--views FILE` takes
 any set of several views in place of images: arrays `view_0`, `view_1`, ... and `y` in an npz file, or a cell of views in a
 mat file. `--only table_a` runs one experiment. Results are rows in `results/rows.jsonl`; the same command goes on where it
