@@ -228,3 +228,11 @@ class Folds:
     def to_fit(self) -> list[Rows]:
         """The parts that the final regression is fitted on."""
         return [self.parts[k] for k in range(len(self.parts)) if self.fitted is None or k in self.fitted]
+
+
+def clearly_less(one: Array, other: Array, weights: Array) -> bool:
+    """Whether losses (n,) are less than others of the same rows, weighted, by more than a standard error of the mean."""
+    share = weights / weights.sum()
+    gain = other - one
+    mean = float(share @ gain)
+    return mean > float(np.sum(share**2 * (gain - mean) ** 2) ** 0.5)

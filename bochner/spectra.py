@@ -23,7 +23,7 @@ import numpy as np
 from bochner.arrays import Array, fetch64
 from bochner.criteria import Criterion
 from bochner.features import FourierMap
-from bochner.folds import FoldedRows, Folds, Rows
+from bochner.folds import FoldedRows, Folds, Rows, clearly_less
 from bochner.kernels import Kernel, MetricKernel
 from bochner.metric_kernel import unseen_parts
 from bochner.single_kernel import LearnedKernel
@@ -82,11 +82,6 @@ class Points:
         return numbers.reshape(GROUPS, -1)[np.arange(self.start.shape[1]) % GROUPS].T
 
 
-def can_learn_spectrum(feature_map: Any) -> bool:
-    """Whether a map has frequencies of plain columns, which may move."""
-    return isinstance(feature_map, FourierMap) and feature_map.inputs.width == 1 and not feature_map.kernel.has_input_map
-
-
 def with_spectrum(
     learned: LearnedKernel,
     folds: FoldedRows,
@@ -133,7 +128,7 @@ def learn_spectrum(
         name = "prior" if strength == AS_DRAWN else kind
         ladder.append({"spectrum": name, "strength": strength, "error": float(found.value)})
     best = min(maps, key=lambda strength: float(unseen.weights @ losses[strength]))
-    chosen = best if _clearly_better(losses[best], losses[AS_DRAWN], unseen.weights) else AS_DRAWN
+    chosen = best if clearly_less(losses[best], losses[AS_DRAWN], unseen.weights) else AS_DRAWN
     for record in ladder:
         record["chosen"] = record["strength"] == chosen
     return SpectrumChoice(maps[chosen], ladder)
@@ -164,11 +159,3 @@ def to_points(kernel: Kernel, gradient: Array) -> Array:
     if isinstance(kernel, MetricKernel):
         return np.asarray(kernel.metric.T @ gradient)
     return np.asarray(kernel.scales(len(gradient))[:, None] * gradient)
-
-
-def _clearly_better(one: Array, other: Array, weights: Array) -> bool:
-    """Whether losses (n,) are less than others of the same rows by more than a standard error."""
-    share = weights / weights.sum()
-    gain = other - one
-    mean = float(share @ gain)
-    return mean > float(np.sum(share**2 * (gain - mean) ** 2) ** 0.5)

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.arrays import Array, double, dtype_of, fetch64, gpu_of, is_foreign
 from bochner.checkpoint import NoCheckpoint
 from bochner.criteria import Criterion, Evaluation, HeldOutError
-from bochner.descent import Level, family_name
+from bochner.descent import Level
 from bochner.engines import moments, predict
 from bochner.engines.dask_rows import DaskRows, dask_rows, is_dask
 from bochner.engines.devices import check_device, on_device, predict_on
@@ -56,7 +56,7 @@ from bochner.rows import Block, RowSource
 from bochner.rows.source import Sampler
 from bochner.single_kernel import LOWEST_IN_FLOAT32, LearnedKernel, default_levels, learn_kernel
 from bochner.solvers.normal_equations import CentredMoments
-from bochner.spectra import can_learn_spectrum, with_spectrum
+from bochner.spectra import with_spectrum
 from bochner.standardise import Standardiser
 from bochner.statistics import Moments
 
@@ -234,11 +234,6 @@ class KernelMachine(KernelLearner):
         feature_map = learned.feature_map
         if self.spectrum == "prior" or isinstance(feature_map, CentreMap) or learned.descent.interrupted:
             return learned
-        if not can_learn_spectrum(feature_map):
-            raise ValueError(
-                f"spectrum={self.spectrum!r} is for kernels of plain differences such as 'gaussian', and the kernel is "
-                f"{family_name(feature_map.kernel)}: use spectrum='prior'."
-            )
         learned, self.spectrum_ = with_spectrum(
             learned, folds, self.spectrum, criterion=self._criterion(), place=self._placed
         )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from bochner.descent import family_name
 from bochner.estimators.validation import check_option
 from bochner.folds import FoldedRows
 from bochner.kernels import Kernel, get_kernel
@@ -34,6 +35,13 @@ def check_metric_choices(estimator: Any) -> None:
     if estimator.spectrum != "prior" and (estimator.loss_name != "squared" or estimator.criterion == "loo"):
         other = f"loss={estimator.loss_name!r}" if estimator.loss_name != "squared" else "criterion='loo'"
         raise ValueError(f"spectrum={estimator.spectrum!r} is not for {other}: use spectrum='prior', or leave that out.")
+    if estimator.spectrum != "prior":
+        mapped = [each for each in estimator._families() if each.has_input_map or each.geometry == "additive"]
+        if mapped:
+            raise ValueError(
+                f"spectrum={estimator.spectrum!r} is for kernels of plain differences such as 'gaussian', and the kernel is "
+                f"{family_name(mapped[0])}: use spectrum='prior'."
+            )
     for name in ("rank", "n_centres"):
         value = getattr(estimator, name)
         whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)

@@ -11,7 +11,7 @@ import numpy as np
 from bochner.arrays import Array
 from bochner.estimators.dictionary import joint_features
 from bochner.estimators.multiple_rounds import Round, Rounds
-from bochner.folds import HeldOut
+from bochner.folds import HeldOut, clearly_less
 from bochner.weight_search import NOT_WORTH
 
 MOST_NARROWED = 20
@@ -54,10 +54,7 @@ class Joining:
     def _better(self, before: Round, after: Round) -> Round:
         """The second of two where it predicts the same held-out rows better by more than a standard error, or the first."""
         one, two = after.learned.held_out, before.learned.held_out
-        weights = one.rows.weights / one.rows.weights.sum()
-        gain = self.losses(two) - self.losses(one)
-        mean = float(weights @ gain)
-        if mean > float(np.sum(weights**2 * (gain - mean) ** 2) ** 0.5):
+        if clearly_less(self.losses(one), self.losses(two), one.rows.weights):
             return after
         return replace(before, learned=replace(before.learned, trials=after.learned.trials))
 
