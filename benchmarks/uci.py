@@ -135,7 +135,7 @@ def merge(old: list[Row], new: list[Row]) -> list[Row]:
 
 def about_this_run() -> tuple[str, dict[str, Any]]:
     """The manifest of this process and its id."""
-    about = manifest(None, (*PACKAGES, "torch", "xrfm"))
+    about = manifest(None, (*PACKAGES, "torch", "gpytorch", "xrfm"))
     about["gpu"] = _gpu()
     lasting = json.dumps({key: value for key, value in about.items() if key != "date"}, sort_keys=True)
     return hashlib.sha256(lasting.encode()).hexdigest()[:8], about
@@ -188,7 +188,8 @@ def run(todo: Sequence[Job], store: Store, options: argparse.Namespace) -> None:
     """Run the jobs that have no row yet, write each row at once, and stop when the budget is spent."""
     rows, _ = store.read()
     done = set() if options.fresh else {key_of(row) for row in rows}
-    todo = [job for job in todo if job.key not in done]
+    part, n_parts = options.part
+    todo = [job for job in todo if job.key not in done][part::n_parts]
     name, about = about_this_run()
     start = time.monotonic()
     print(f"{len(todo)} fits to do, {len(rows)} rows in {store.path}", flush=True)
@@ -218,10 +219,10 @@ def chosen(names: list[str] | None, known: Sequence[str], kind: str) -> list[str
 
 def reported(store: Store, options: argparse.Namespace, write: Callable[[list[Row], dict[str, Any]], None]) -> bool:
     """Whether the options ask for no run: other rows are taken over, or the report is written."""
-    if options.merge:
-        if not options.merge.exists():
-            raise SystemExit(f"{options.merge} does not exist.")
-        store.add(*Store(options.merge).read())
+    for other in options.merge or ():
+        if not other.exists():
+            raise SystemExit(f"{other} does not exist.")
+        store.add(*Store(other).read())
     if options.table:
         rows, manifests = store.read()
         if not rows:
@@ -243,9 +244,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--splits", nargs="+", type=int, help="default: 0 to 9 below 2000 rows, else 0 to 2")
     parser.add_argument("--fresh", action="store_true", help="fit again what already has a row")
     parser.add_argument("--budget", type=float, metavar="SECONDS", help="start no new fit after this time")
+    told = "of the fits that are to do, those that leave I when numbered by N: for N processes, each with its own --results"
+    parser.add_argument("--part", nargs=2, type=int, default=(0, 1), metavar=("I", "N"), help=told)
     parser.add_argument("--jobs", type=int, default=-1, help="processes of the searches of svc and of the logistic grid")
     parser.add_argument("--list", action="store_true", help="no run: list the fits that would be done, in order")
-    parser.add_argument("--merge", type=Path, metavar="FILE", help="no run: take over the rows of another file of results")
+    parser.add_argument("--merge", type=Path, nargs="+", metavar="FILE", help="no run: take over the rows of other files")
     parser.add_argument("--table", action="store_true", help="no run: rewrite the tables and the figure from the file")
     return parser.parse_args()
 

@@ -39,7 +39,7 @@ STEP_UNIT = 0.2
 """A metric A becomes A (I + STEP_UNIT T): an entry of T that is one is a large change."""
 MOST_CHANGE = 20.0
 """The largest entry of T, and the largest change of the logarithm of a scale in the same units."""
-GRADIENT_ROWS = 4000
+GRADIENT_ROWS = 16_000
 """Most rows over which gradients are averaged."""
 SPREAD_ROWS = 512
 """Rows whose distances say how wide a kernel is."""
@@ -64,12 +64,16 @@ KEPT_SHARE = 0.999
 
 @dataclass(frozen=True)
 class Stage:
-    """One size: rows, centres among them, most steps of each candidate, how many candidates stay."""
+    """One size: rows, centres among them, most steps of each candidate, how many candidates stay.
+
+    One whose error is ``worse`` times that of the best goes no further.
+    """
 
     n_rows: int
     n_centres: int
     steps: int
     keep: int
+    worse: float = CLEARLY_WORSE
 
 
 @dataclass(frozen=True)
@@ -318,7 +322,7 @@ def search(
             tried = [
                 each if each.kind == "given" else space.improve(each, each.kind, stage.steps, rank, way) for each in larger
             ]
-        staying = best_of(tried, stage.keep)
+        staying = best_of(tried, stage.keep, stage.worse)
         if record is not None:
             for candidate in sorted(tried, key=lambda each: each.value):
                 record(space, candidate, number)
@@ -346,10 +350,10 @@ def _kinds_from(candidate: Candidate, kinds: Sequence[str]) -> list[str]:
     return [kind for kind in kinds if kind != "diagonal" or candidate.start == "isotropic" or len(kinds) == 1]
 
 
-def best_of(candidates: Sequence[Candidate], keep: int) -> list[Candidate]:
-    """The best candidates, each recipe once, without those clearly worse than the best."""
+def best_of(candidates: Sequence[Candidate], keep: int, worse: float = CLEARLY_WORSE) -> list[Candidate]:
+    """The best candidates, each recipe once, without those whose error is ``worse`` times that of the best."""
     of_recipe: dict[tuple[str, str, str], Candidate] = {}
     for candidate in sorted(candidates, key=lambda each: each.value):
         of_recipe.setdefault(candidate.recipe, candidate)
     ordered = list(of_recipe.values())
-    return [each for each in ordered[:keep] if each.value <= CLEARLY_WORSE * ordered[0].value]
+    return [each for each in ordered[:keep] if each.value <= worse * ordered[0].value]

@@ -97,7 +97,7 @@ def test_a_rerun_skips_rows_that_exist_and_a_failure_is_a_row(tmp_path, capsys, 
 
     store = uci.Store(tmp_path / "uci.json")
     todo = uci.plan([data_set("a")], [method("any", fit)], [0, 1])
-    options = argparse.Namespace(fresh=False, budget=None, jobs=1, commit=None)
+    options = argparse.Namespace(fresh=False, budget=None, jobs=1, commit=None, part=(0, 1))
     uci.run(todo[:1], store, options)
     uci.run(todo, store, options)
     assert fits == [0, 1]
