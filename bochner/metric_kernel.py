@@ -83,7 +83,7 @@ FEWEST_CENTRES = 2000
 """Centres of the finish, however many rows there are."""
 EFFORTS = {
     "default": Effort(
-        stages=(Stage(2500, 600, 1, keep=4), Stage(6000, 1200, 2, keep=2), Stage(10_000, 1600, 1, keep=2)),
+        stages=(Stage(2500, 600, 1, keep=4), Stage(6000, 1200, 2, keep=2), Stage(14_000, 2400, 1, keep=2)),
         most_centres=10_000,
         finish_steps=2,
         entries=4.2e8,

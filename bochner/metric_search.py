@@ -222,10 +222,21 @@ class CentreSpace:
         return sum(sums) / sum(part.n for part in parts)
 
     def improve(
-        self, candidate: Candidate, kind: str, steps: int, rank: int | None = None, way: str = "products"
+        self,
+        candidate: Candidate,
+        kind: str,
+        steps: int,
+        rank: int | None = None,
+        way: str = "products",
+        *,
+        must: bool = False,
     ) -> Candidate:
-        """The best of a candidate and of its next metrics of one kind, learned in one of WAYS."""
-        found = candidate if way == "gradient" else self._by_products(candidate, kind, steps, rank)
+        """The best of a candidate (unless it ``must`` be of the kind, and is not) and of its next metrics of one kind.
+
+        They are learned in one of WAYS.
+        """
+        start = replace(candidate, value=np.inf) if must and candidate.kind != kind else candidate
+        found = start if way == "gradient" else self._by_products(start, kind, steps, rank)
         return found if way == "products" else self.descend(found, kind, GRADIENT_STEPS * steps, rank)
 
     def descend(self, candidate: Candidate, kind: str, steps: int, rank: int | None = None) -> Candidate:
@@ -242,7 +253,7 @@ class CentreSpace:
             kernel, back = moved(start, change)
             trial = self.evaluate(replace(best, kernel=kernel, kind=kind), gradient=True)
             if trial.value < best.value:
-                best = replace(trial, gain=1 - trial.value / candidate.value)
+                best = replace(trial, gain=_gain(trial, candidate))
             return trial.value, back(kernel.unconstrain(trial.evaluation.gradient.named().parameters))
 
         far = np.full(len(start.theta) if not isinstance(start, MetricKernel) else start.metric.shape[1] ** 2, MOST_CHANGE)
@@ -256,12 +267,16 @@ class CentreSpace:
             kernel = with_metric(current.kernel, self.gradient_products(current), kind, rank)
             start = replace(current, kernel=rescaled(kernel, width / self.width(kernel)), kind=kind)
             current = self.best_width(start, NEXT_FACTOR)
-            gain = 1 - current.value / best.value
-            if gain > 0:
-                best = replace(current, gain=gain)
+            if current.value < best.value:
+                best = replace(current, gain=_gain(current, best))
             elif current.value > GIVE_UP * best.value:
                 break
         return best
+
+
+def _gain(new: Candidate, old: Candidate) -> float:
+    """By which part of the old one the new error is lower; nothing where the old one does not count."""
+    return 1 - new.value / old.value if np.isfinite(old.value) else 0.0
 
 
 def _squares(rows: Array) -> Array:
@@ -341,7 +356,8 @@ def _first_stage(
     for start in starts.scales:
         radial = [each for each in given if each.start == start and each.kernel.geometry == "radial"]
         for candidate in sorted(radial, key=lambda each: each.value)[:BEST_FAMILIES]:
-            grown += [space.improve(candidate, kind, stage.steps, rank, way) for kind in _kinds_from(candidate, kinds)]
+            some = _kinds_from(candidate, kinds)
+            grown += [space.improve(candidate, kind, stage.steps, rank, way, must=must) for kind in some]
     return grown if must else [*given, *grown]
 
 
