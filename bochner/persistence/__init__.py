@@ -2,6 +2,6 @@
 
 from bochner.persistence.errors import ModelFileError
 from bochner.persistence.files import load, save
+from bochner.persistence.onnx_export import export_onnx
 
-
-__all__ = ["ModelFileError", "load", "save"]
+__all__ = ["ModelFileError", "export_onnx", "load", "save"]

@@ -30,10 +30,16 @@ def check_model(model: Any) -> None:
         _check_parts(value, name)
     feature_map = attributes.get("feature_map_")
     coef, intercept = attributes.get("coef_"), attributes.get("intercept_")
+    n_columns, standardiser = attributes.get("n_features_in_"), attributes.get("standardiser_")
+    _need(
+        standardiser is None or (isinstance(standardiser, Standardiser) and len(standardiser.centre) == n_columns),
+        "standardiser_ has other columns",
+    )
     if feature_map is not None:
         _need(hasattr(feature_map, "forward"), "feature_map_ is no feature map")
+        _need("_views" in attributes or feature_map.n_columns == n_columns, "feature_map_ has other columns")
         _need(
-            coef is None or _is_matrix(coef) and len(coef) == feature_map.n_features,
+            coef is None or (_is_matrix(coef) and len(coef) == feature_map.n_features),
             "coef_ has not one row for each feature",
         )
     if coef is not None:
@@ -41,7 +47,9 @@ def check_model(model: Any) -> None:
     calibration, classes = attributes.get("calibration_"), attributes.get("classes_")
     if calibration is not None:
         _need(isinstance(calibration, SoftmaxCalibration), "calibration_ is none")
-        _need(isinstance(classes, np.ndarray) and classes.shape == calibration.offsets.shape, "calibration_ has other classes")
+        _need(
+            isinstance(classes, np.ndarray) and classes.shape == calibration.offsets.shape, "calibration_ has other classes"
+        )
     probe(model)
 
 

@@ -8,7 +8,7 @@ from dataclasses import is_dataclass
 from functools import cache
 from typing import Any
 
-from bochner import exact, features, kernels
+from bochner import features, kernels
 from bochner.calibration import SoftmaxCalibration
 from bochner.estimators import classifiers, multiple, regressors, transformer
 from bochner.estimators.parts import Part
@@ -20,8 +20,8 @@ from bochner.solvers.group_path import GroupLassoPath
 from bochner.standardise import Standardiser
 from bochner.statistics import Moments
 
-ROOMS = (classifiers, multiple, regressors, transformer, exact)
-"""Where estimators are: whatever they make public and has ``save`` can be loaded."""
+ROOMS = (classifiers, multiple, regressors, transformer)
+"""Where estimators are, beside ``bochner.exact``: whatever has ``save`` there can be loaded."""
 PARTS = (
     GroupLassoPath,
     HomogeneousInput,
@@ -38,7 +38,9 @@ PARTS = (
 @cache
 def estimators() -> dict[str, type]:
     """Estimators by the name of their class."""
-    found = {name: cls for room in ROOMS for name, cls in vars(room).items() if _is_estimator(cls)}
+    from bochner import exact  # which takes a while
+
+    found = {name: cls for room in (*ROOMS, exact) for name, cls in vars(room).items() if _is_estimator(cls)}
     return found | {View.__name__: View}
 
 
