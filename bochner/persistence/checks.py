@@ -54,7 +54,7 @@ def check_model(model: Any) -> None:
 
 
 def probe(model: Any) -> None:
-    """Predict two rows of ones, so that a model which cannot predict is not handed out; what comes of it is not looked at."""
+    """Predict two rows of ones, so that a model which cannot predict is not handed out."""
     nameless = copy.copy(model)
     vars(nameless).pop("feature_names_in_", None)
     for name in ("_views", "views_"):
@@ -91,11 +91,11 @@ def _ones(n_columns: Any) -> Array | None:
 def _nameless_views(views: Any) -> Any:
     """The same views without the names of their columns."""
     _need(isinstance(views, Views), "its views are none")
-    tables = []
+    tables: list[Any] = []
     for table in views.tables:
         _need(isinstance(table, View), "a view is none")
-        tables.append(View())
-        vars(tables[-1]).update({key: value for key, value in vars(table).items() if key != "feature_names_in_"})
+        tables.append(copy.copy(table))
+        vars(tables[-1]).pop("feature_names_in_", None)
     return Views(views.parts, views.labels, tuple(tables))
 
 

@@ -237,8 +237,9 @@ def _check_own(value: Any, where: str) -> None:
     except TypeError:
         same = False
     if not same:
+        names = ", ".join(f.name for f in fields(value))
         raise ModelFileError(
-            f"{where} is {cls.__name__}, which is not made again by {cls.__name__}({', '.join(f.name for f in fields(value))}):"
+            f"{where} is {cls.__name__}, which is not made again by {cls.__name__}({names}):"
             " make it a frozen dataclass whose fields are its parameters, or use pickle."
         )
 

@@ -122,8 +122,8 @@ def _parameters(model: Any, encoder: Encoder) -> tuple[dict[str, Any], list[str]
             lost.append(name)
     if lost:
         warnings.warn(
-            f"{' and '.join(lost)} of {type(model).__name__} cannot be stored in a file and have their defaults in the model "
-            "that is loaded. Predictions do not need them, a further fit does.",
+            f"{' and '.join(lost)} of {type(model).__name__} cannot be stored in a file and have their defaults in the "
+            "model that is loaded. Predictions do not need them, a further fit does.",
             UserWarning,
             stacklevel=5,
         )
@@ -222,8 +222,8 @@ def load(path: str | Path, *, classes: Sequence[type] = ()) -> Any:
         raise ModelFileError(f"{path} cannot be loaded. {error}") from error
     except BROKEN as error:
         raise ModelFileError(
-            f"{path} cannot be loaded. What it holds is no model ({type(error).__name__}: {str(error)[:200]}): it is damaged, or "
-            "was written by something else. Save the model again."
+            f"{path} cannot be loaded. What it holds is no model ({type(error).__name__}: {str(error)[:200]}): it is damaged, "
+            "or was written by something else. Save the model again."
         ) from error
 
 
@@ -310,8 +310,8 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, Array]]:
             return file.metadata() or {}, {name: _array(file, name, size) for name in file.keys()}  # noqa: SIM118, no dict
     except library.SafetensorError as error:
         raise ModelFileError(
-            f"It is no whole file of safetensors ({error}): it is damaged or was cut short. Copy it again from where it came "
-            "from, or save the model again."
+            f"It is no whole file of safetensors ({error}): it is damaged or was cut short. Copy it again from where it "
+            "came from, or save the model again."
         ) from error
 
 

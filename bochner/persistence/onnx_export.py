@@ -25,10 +25,10 @@ from bochner.standardise import Standardiser
 def export_onnx(model: Any, path: str | Path, *, dtype: str = "float64") -> None:
     """Write a fitted model as a graph of the format ONNX, which any runtime of ONNX predicts by, without bochner.
 
-    Inputs are ``X`` (n, m), or one for each view, by its name, or ``view0``, ``view1``, ... where views have none. Outputs are
-    ``predictions`` of regressors, shaped like those of ``predict``; ``label`` and ``probabilities`` of classifiers (``label``
-    and ``decisions`` of ``GMKLClassifier``); ``features`` of ``FourierFeatures``. Rows are not checked: what is outside the
-    domain of a kernel becomes NaN.
+    Inputs are ``X`` (n, m), or one for each view, by its name, or ``view0``, ``view1``, ... where views have none. Outputs
+    are ``predictions`` of regressors, shaped like those of ``predict``; ``label`` and ``probabilities`` of classifiers
+    (``label`` and ``decisions`` of ``GMKLClassifier``); ``features`` of ``FourierFeatures``. Rows are not checked: what is
+    outside the domain of a kernel becomes NaN.
 
     Parameters
     ----------

@@ -128,7 +128,7 @@ def _radial(profile: Callable[[Graph, Any, str], str]) -> Callable[..., str]:
     return value
 
 
-def _gaussian(graph: Graph, kernel: Gaussian, squares: str) -> str:
+def _gaussian(graph: Graph, _kernel: Gaussian, squares: str) -> str:
     return graph.add("Exp", graph.times(squares, -0.5))
 
 
@@ -257,6 +257,6 @@ def _found(table: dict[type, Callable[..., str]], value: Any) -> Callable[..., s
         if cls in table:
             return table[cls]
     raise ModelFileError(
-        f"{type(value).__name__} has no form in ONNX: the kernels of bochner.kernels.KERNELS have one; kernels of differences "
-        "of your own have one with finish='fourier'."
+        f"{type(value).__name__} has no form in ONNX: the kernels of bochner.kernels.KERNELS have one; kernels of "
+        "differences of your own have one on random features, with finish='fourier'."
     )

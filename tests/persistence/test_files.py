@@ -426,6 +426,14 @@ def test_json_bombs_are_refused(path):
 
 
 def test_the_package_does_without_safetensors():
-    code = "import sys; sys.modules['safetensors'] = None; import bochner\ntry: bochner.load(sys.argv[0])\nexcept ImportError as e: print(e)"
+    code = """
+import sys
+sys.modules["safetensors"] = None
+import bochner
+try:
+    bochner.load(sys.executable)
+except ImportError as error:
+    print(error)
+"""
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert 'pip install "bochner[save]"' in run.stdout
