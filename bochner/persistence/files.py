@@ -222,8 +222,8 @@ def load(path: str | Path, *, classes: Sequence[type] = ()) -> Any:
         raise ModelFileError(f"{path} cannot be loaded. {error}") from error
     except BROKEN as error:
         raise ModelFileError(
-            f"{path} cannot be loaded. What it holds is no model ({type(error).__name__}: {str(error)[:200]}): it is damaged, "
-            "or was written by something else. Save the model again."
+            f"{path} cannot be loaded. What it holds is no model ({type(error).__name__}: {str(error)[:200]}): it is "
+            "damaged, or was written by something else. Save the model again."
         ) from error
 
 
@@ -277,8 +277,17 @@ def _model(read: tuple[dict[str, Any], dict[str, Array]], own: Mapping[str, type
         setattr(model, name, value)
     check_model(model)
     if header["encoder"] is not None:
-        model.encoder_ = import_module("bochner.tables").TableEncoder.from_state(header["encoder"])
+        model.encoder_ = _encoder(header["encoder"])
     return model
+
+
+def _encoder(state: Any) -> Any:
+    """The encoder of tables of a model; its module is looked up where there is one to make."""
+    try:
+        encoders = import_module("bochner.tables")
+    except ImportError as error:
+        raise ModelFileError(f"It has an encoder of tables, and bochner {_own_version()} has none: upgrade it.") from error
+    return encoders.TableEncoder.from_state(state)
 
 
 def _names(columns: dict[str, Any]) -> Array:
