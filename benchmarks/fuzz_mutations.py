@@ -241,7 +241,7 @@ def strange(rng: Generator, arrays: dict[str, Any]) -> Any:
             }
         case _:
             return {
-                _pick(rng, ["$slice", "$dict", "$float", "$own", "$code", "$"]): _pick(
+                _pick(rng, ["$slice", "$dict", "$diagonal", "$float", "$own", "$code", "$"]): _pick(
                     rng, [[1, 2, 3], "inf", "x", None, [[1, 2]]]
                 )
             }

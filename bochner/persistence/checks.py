@@ -31,10 +31,10 @@ def check_model(model: Any) -> None:
     feature_map = attributes.get("feature_map_")
     coef, intercept = attributes.get("coef_"), attributes.get("intercept_")
     n_columns, standardiser = attributes.get("n_features_in_"), attributes.get("standardiser_")
-    _need(
-        standardiser is None or (isinstance(standardiser, Standardiser) and len(standardiser.centre) == n_columns),
-        "standardiser_ has other columns",
-    )
+    if standardiser is not None:
+        _need(isinstance(standardiser, Standardiser), "standardiser_ is none")
+        n_columns = len(standardiser.centre) if "encoder_" in attributes else n_columns
+        _need(len(standardiser.centre) == n_columns, "standardiser_ has other columns")
     if feature_map is not None:
         _need(hasattr(feature_map, "forward"), "feature_map_ is no feature map")
         _need("_views" in attributes or feature_map.n_columns == n_columns, "feature_map_ has other columns")
@@ -44,13 +44,16 @@ def check_model(model: Any) -> None:
         )
     if coef is not None:
         _need(_is_matrix(coef) and _is_numbers(intercept, coef.shape[1]), "intercept_ has not one number for each target")
-    calibration, classes = attributes.get("calibration_"), attributes.get("classes_")
-    if calibration is not None:
-        _need(isinstance(calibration, SoftmaxCalibration), "calibration_ is none")
-        _need(
-            isinstance(classes, np.ndarray) and classes.shape == calibration.offsets.shape, "calibration_ has other classes"
-        )
-    probe(model)
+    outputs = attributes.get("dual_coef_") if coef is None else coef
+    if (classes := attributes.get("classes_")) is not None:
+        _need(_is_matrix(outputs), "it has classes, and no coefficients")
+        expected = max(2, outputs.shape[1])  # two classes share a column, but for the multinomial loss
+        _need(isinstance(classes, np.ndarray) and classes.shape == (expected,), "classes_ are not as many as scores")
+    if (calibration := attributes.get("calibration_")) is not None:
+        _need(isinstance(calibration, SoftmaxCalibration) and classes is not None, "calibration_ is none of classes")
+        _need(calibration.offsets.shape == classes.shape, "calibration_ has other classes")
+    if "encoder_" not in attributes:  # whose tables cannot be made up
+        probe(model)
 
 
 def probe(model: Any) -> None:

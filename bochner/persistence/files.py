@@ -78,7 +78,6 @@ def save(
 
 
 def _header(model: Any, encoder: Encoder, compact: bool) -> dict[str, Any]:
-    parameters, left_out = _parameters(model, encoder)
     attributes = {name: value for name, value in vars(model).items() if name not in model.get_params(deep=False)}
     names = attributes.pop("feature_names_in_", None)
     columns = {
@@ -87,6 +86,10 @@ def _header(model: Any, encoder: Encoder, compact: bool) -> dict[str, Any]:
     }
     tables = attributes.pop("encoder_", None)
     attributes["_learned_on"] = None  # the device of the fit
+    stored = {
+        name: encoder.encode(_compacted(name, value) if compact else value, name) for name, value in attributes.items()
+    }
+    parameters, left_out = _parameters(model, encoder)
     return {
         "format": FORMAT,
         "bochner": _own_version(),
@@ -94,9 +97,7 @@ def _header(model: Any, encoder: Encoder, compact: bool) -> dict[str, Any]:
         "parameters": parameters,
         "left_out": left_out,
         "columns": columns,
-        "attributes": {
-            name: encoder.encode(_compacted(name, value) if compact else value, name) for name, value in attributes.items()
-        },
+        "attributes": stored,
         "encoder": None if tables is None else _encoder_state(tables),
         "provenance": _provenance(model, compact),
     }
@@ -116,8 +117,6 @@ def _parameters(model: Any, encoder: Encoder) -> tuple[dict[str, Any], list[str]
         try:
             stored[name] = encoder.encode(value, f"parameters.{name}")
         except ModelFileError:
-            if name in ("kernel", "kernels"):
-                raise
             left_out.append(name)
             lost.append(name)
     if lost:
@@ -275,9 +274,9 @@ def _model(read: tuple[dict[str, Any], dict[str, Array]], own: Mapping[str, type
     for name, value in attributes.items():
         _refuse_name(cls, name)
         setattr(model, name, value)
-    check_model(model)
     if header["encoder"] is not None:
         model.encoder_ = _encoder(header["encoder"])
+    check_model(model)
     return model
 
 

@@ -28,7 +28,8 @@ def export_onnx(model: Any, path: str | Path, *, dtype: str = "float64") -> None
     Inputs are ``X`` (n, m), or one for each view, by its name, or ``view0``, ``view1``, ... where views have none. Outputs
     are ``predictions`` of regressors, shaped like those of ``predict``; ``label`` and ``probabilities`` of classifiers
     (``label`` and ``decisions`` of ``GMKLClassifier``); ``features`` of ``FourierFeatures``. Rows are not checked: what is
-    outside the domain of a kernel becomes NaN.
+    outside the domain of a kernel becomes NaN. A graph has no encoder of tables: where a model has ``encoder_``, X are
+    encoded rows.
 
     Parameters
     ----------
@@ -79,7 +80,7 @@ def _about(model: Any) -> dict[str, str]:
 
 
 def _transformer(graph: Graph, model: Any) -> None:
-    rows = graph.input("X", model.n_features_in_)
+    rows = graph.input("X", model.feature_map_.n_columns)
     graph.output("features", features(graph, model.feature_map_, rows), ["n", model.feature_map_.n_features])
 
 
@@ -131,7 +132,7 @@ def _outputs(graph: Graph, model: Any) -> str:
         parts = [_standardised(graph, _seen(graph, tables, part), standardiser) for part, standardiser in columns]
         rows = graph.add("Concat", *parts, axis=1) if len(parts) > 1 else parts[0]
     else:
-        rows = _standardised(graph, graph.input("X", model.n_features_in_), model.standardiser_)
+        rows = _standardised(graph, graph.input("X", len(model.standardiser_.centre)), model.standardiser_)
     if isinstance(model.feature_map_, CentreMap):
         return _linear(graph, at_centres(graph, model.feature_map_.kernels, rows), model._at_centres, model.intercept_)
     return _linear(graph, features(graph, model.feature_map_, rows), model.coef_, model.intercept_)
