@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from bochner.arrays import Array
+from bochner.estimators.views import View
 from bochner.persistence import registry
 from bochner.persistence.errors import ModelFileError
 from bochner.statistics import Moments
@@ -120,9 +121,9 @@ class Encoder:
     def _object(self, value: Any, where: str) -> Any:
         cls = type(value)
         own = self._classes.get(cls.__name__) is cls
-        if cls.__name__ in registry.estimators() and next(registry.names(cls), None):
-            return {"$class": cls.__name__, "fields": self._dict(vars(value), where)}
-        if not own and next(registry.names(cls), None) is None:
+        if cls is View:
+            return {"$class": "View", "fields": self._dict(vars(value), where)}
+        if not own and registry.parts().get(cls.__name__) is not cls:
             raise ModelFileError(_refusal(value, where))
         before, self._single = self._single, self._single and cls is not Moments
         content = {f.name: self.encode(getattr(value, f.name), f"{where}.{f.name}") for f in fields(value)}
@@ -211,7 +212,7 @@ class Decoder:
         if name in registry.parts():
             return self._made(registry.parts()[name], content)
         if name == "View":
-            view = registry.estimators()[name]()
+            view: Any = View()
             vars(view).update({key: self.decode(content[key]) for key in content if key in VIEW_FIELDS})
             return view
         raise ModelFileError(f"It has an object of the class {name!r}, which is not among those of models.")

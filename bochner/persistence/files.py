@@ -260,7 +260,7 @@ def _check_format(header: dict[str, Any]) -> None:
 def _model(read: tuple[dict[str, Any], dict[str, Array]], own: Mapping[str, type]) -> Any:
     header, arrays = read
     name = header["class"]
-    if name not in registry.estimators() or name == "View":
+    if name not in registry.estimators():
         raise ModelFileError(f"It holds a {name!r}, which is no estimator of this version of bochner.")
     cls = registry.estimators()[name]
     decoder = Decoder(arrays, classes=own)
