@@ -10,6 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "bochner"
 LAYERS = (
     ("arrays", "blas", "durable", "memory"),
+    ("tables",),
     ("kernels", "sampling", "losses", "penalties", "statistics", "calibration", "folds", "rows"),
     ("features", "solvers", "streamed", "centres"),
     ("engines", "descent", "span"),
