@@ -19,6 +19,8 @@ MISSING_TEXT = frozenset(
 """Text that stands for a missing cell."""
 ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?)?")
 """Dates as ISO 8601 writes them; only these are taken for dates."""
+NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
+"""Numbers as text; of what else Python reads, "1_000" is a name and "inf" a word."""
 DAY_SECONDS = 86_400
 APART = "write it as columns of their own, or leave it out"
 
@@ -79,10 +81,13 @@ def of_objects(values: Array) -> tuple[str, Array]:
 
 def as_numbers(values: Array) -> Array | None:
     """Cleaned text (n,) as numbers, NaN where missing; None where one is no number."""
-    try:
-        return np.array([np.nan if value is None else float(value) for value in values], dtype=np.float64)
-    except ValueError:
-        return None
+    known: dict[str | None, float] = {None: np.nan}
+    for value in values:
+        if value not in known:
+            if not NUMBER.fullmatch(value):
+                return None
+            known[value] = float(value)
+    return np.array([known[value] for value in values], dtype=np.float64)
 
 
 def dates_of(values: Array) -> Array | None:

@@ -21,7 +21,7 @@ MOST_LEVELS = 40
 class TableEncoder:
     """Columns of a table of pandas, polars or pyarrow as columns of numbers.
 
-    - Numbers stay as they are. Missing cells have the median, and ``name=(missing)`` says where they are if there were any in
+    - Numbers stay as they are. Missing cells have the median, and ``name=(missing)`` says where they are if any were in
       fit. Durations and times of day become seconds, text that is all numbers becomes numbers.
     - True and false become 1 and 0; missing cells have the more frequent one.
     - Categories and text become ``name=level`` for each level, sorted; one column where there are two levels. Past
@@ -29,7 +29,8 @@ class TableEncoder:
     - Dates, and text that is all dates of ISO 8601, become ``name.year``, month, day, weekday (Monday is 0) and hour, as far
       as these vary, and ``name.seconds`` since 1970, all by the clock of the column's own time zone. Missing cells have the
       median date.
-    - Text of more distinct values than ``most_levels`` and than 30 % of its cells, or than 10,000, is left out with a warning.
+    - Text of more distinct values than ``most_levels`` and than 30 % of its cells, or than 10,000, is left out, with a
+      warning.
     - Columns without any cell, or of one level, are zero.
 
     Text such as "", "NA" or "?" is a missing cell. Levels that were not there in fit are other ones, or zero everywhere.
@@ -138,7 +139,7 @@ class TableEncoder:
         n_rows = row_count(table)
         if n_rows == 0:
             raise ValueError("Found a table with 0 sample(s), and at least one row is needed.")
-        places = {str(name): i for i, name in reversed(list(enumerate(_unique_names(table))))}
+        places = {name: i for i, name in enumerate(_unique_names(table))}
         self._refuse_missing(places)
         result = np.empty((n_rows, len(self.names_out)))
         at = 0

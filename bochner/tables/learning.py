@@ -153,6 +153,6 @@ class ColumnLearner:
         example: Any = next(iter(self.counts))
         return (
             f"Column {self.name!r} is left out: it is text with {more}{n_distinct:,} distinct values in {n_given:,} cells, "
-            f"such as {example[:40]!r}, too many to tell kinds of rows by. Drop it, or make columns of numbers of it first, for "
+            f"such as {example[:40]!r}, too many to tell kinds of rows by. Drop it, or make numbers of it first, for "
             "instance with sklearn.feature_extraction.text.TfidfVectorizer()."
         )
