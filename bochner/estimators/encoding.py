@@ -11,7 +11,7 @@ from sklearn.utils.validation import _get_feature_names
 from bochner.arrays import Array
 from bochner.tables import TableEncoder, needs_encoding
 
-ENCODER = "table_encoder_"
+ENCODER = "encoder_"
 """The fitted attribute that holds the encoding; models of plain numbers have none."""
 
 

@@ -63,14 +63,14 @@ def test_the_encoding_is_all_there_is_to_it(learner):
     """A learner of the encoded numbers has the same predictions."""
     X, y = problem(learner)
     model = FAMILIES[learner]().fit(X, y)
-    numbers = pd.DataFrame(model.table_encoder_.transform(X), columns=model.table_encoder_.names_out)
+    numbers = pd.DataFrame(model.encoder_.transform(X), columns=model.encoder_.names_out)
     plain = FAMILIES[learner]()
     if learner.startswith("Multiple"):
         origins = {name: [n for n in numbers if n.split("=")[0] == name] for name in ("age", "kind", "rooms", "city")}
         house = [n for name in ("age", "kind", "rooms") for n in origins[name]]
         plain.set_params(kernels=[("house", "gaussian", house), ("place", "gaussian", origins["city"])])
     np.testing.assert_array_equal(outputs(plain.fit(numbers, y), numbers), outputs(model, X))
-    assert not hasattr(plain, "table_encoder_")
+    assert not hasattr(plain, "encoder_")
 
 
 def test_against_a_pipeline_of_scikit_learns_encoders():
@@ -151,7 +151,7 @@ def test_relevance_by_encoded_and_by_original_columns():
     X, y = problem()
     model = FAMILIES["KernelRegressor"]().fit(X, y)
     encoded, whole = model.relevance_by_name(), model.relevance_by_name(by="column")
-    assert set(encoded) == set(model.table_encoder_.names_out)
+    assert set(encoded) == set(model.encoder_.names_out)
     assert set(whole) == set(X.columns)
     assert set(list(whole)[:2]) == {"age", "city"}
     assert max(whole.values()) == 1.0
@@ -175,20 +175,20 @@ def test_what_else_takes_rows(learner):
     model = FAMILIES[learner]().set_params(validation=(X[:40], y[:40]))
     weighted = clone(model).fit(X, y, sample_weight=weights)
     repeated = clone(model).fit(X.iloc[twice], y[twice])
-    assert weighted.table_encoder_.names_out == repeated.table_encoder_.names_out  # medians know of no weights
+    assert weighted.encoder_.names_out == repeated.encoder_.names_out  # medians know of no weights
     grown = FAMILIES[learner]().fit(X[:90], y[:90]).partial_fit(X[90:], y[90:])
     assert grown.score(X, y) > 0.5
     assert np.isfinite(cross_val_score(FAMILIES[learner](), X, y, cv=3)).all()
     search = GridSearchCV(make_pipeline(FAMILIES[learner]()), {f"{learner.lower()}__n_features": [20, 40]}, cv=2)
     assert search.fit(X, y).score(X, y) > 0.5
-    assert not hasattr(clone(weighted), "table_encoder_")
+    assert not hasattr(clone(weighted), "encoder_")
 
 
 def test_a_later_fit_of_numbers_forgets_the_encoding():
     X, y = problem()
     model = FAMILIES["KernelRegressor"]().fit(X, y)
     model.fit(X[["rooms"]].fillna(0.0), y)
-    assert not hasattr(model, "table_encoder_")
+    assert not hasattr(model, "encoder_")
     assert list(model.relevance_by_name()) == ["rooms"]
     with pytest.raises(ValueError, match="Column 'rooms' holds objects of type list"):
         FAMILIES["KernelRegressor"]().fit(X[["age"]].assign(rooms=[[1]] * N), y)

@@ -73,7 +73,7 @@ def test_models_of_files_and_of_tables_are_one(suffix, table, tmp_path):
     path = write(table, suffix, tmp_path)
     model = KernelRegressor("gaussian", n_features=40, random_state=0).fit(opened(path))
     assert list(model.feature_names_in_) == COLUMNS
-    assert isinstance(model.table_encoder_, TableEncoder)
+    assert isinstance(model.encoder_, TableEncoder)
     # other rows: fewer levels, other medians; they are encoded as those of fit
     later = table[table["city"] != "Oslo"][::3].reset_index(drop=True)
     source = open_rows(write(later, suffix, tmp_path, "later"), target="y", encode=True)
