@@ -56,6 +56,12 @@ def column_names(estimator: Any) -> list[str]:
     ]
 
 
+def seen_width(estimator: Any) -> Any:
+    """How many columns kernels see: those of the encoding, or of the table."""
+    encoder = encoder_of(estimator)
+    return getattr(estimator, "n_features_in_", None) if encoder is None else len(encoder.names_out)
+
+
 def origin_names(estimator: Any) -> list[str]:
     """For each column that a kernel sees, the name of the table's column that it comes from."""
     encoder = encoder_of(estimator)

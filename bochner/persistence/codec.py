@@ -19,6 +19,7 @@ from bochner.arrays import Array
 from bochner.persistence import registry
 from bochner.persistence.errors import ModelFileError
 from bochner.statistics import Moments
+from bochner.tables import TableEncoder
 
 KINDS = ("float64", "float32", "int64", "int32", "uint8", "bool")
 """Types of arrays of numbers that files hold; others are brought to the next wider one of them."""
@@ -105,6 +106,8 @@ class Encoder:
     def _object(self, value: Any, where: str) -> Any:
         cls = type(value)
         own = self._classes.get(cls.__name__) is cls
+        if cls is TableEncoder:
+            return {"$class": cls.__name__, "fields": value.state()}
         if cls.__name__ in registry.estimators() and next(registry.names(cls), None):
             return {"$class": cls.__name__, "fields": self._dict(vars(value), where)}
         if not own and next(registry.names(cls), None) is None:
@@ -188,6 +191,8 @@ class Decoder:
             view = registry.estimators()[name]()
             vars(view).update({key: self.decode(content[key]) for key in content if key in VIEW_FIELDS})
             return view
+        if name == TableEncoder.__name__:
+            return TableEncoder.from_state(content)
         raise ModelFileError(f"It has an object of the class {name!r}, which is not among those of models.")
 
     def _made(self, cls: Any, content: dict[str, Any]) -> Any:
@@ -197,7 +202,7 @@ class Decoder:
         return cls(**{name: self.decode(item) for name, item in content.items()})
 
 
-VIEW_FIELDS = ("n_features_in_", "feature_names_in_")
+VIEW_FIELDS = ("n_features_in_", "feature_names_in_", "encoder_")
 """What is known of the columns of a view."""
 
 

@@ -39,6 +39,7 @@ from bochner.persistence.checks import check_model
 from bochner.persistence.codec import Decoder, Encoder
 from bochner.persistence.errors import BROKEN, ModelFileError
 from bochner.solvers.group_path import GroupLassoPath
+from bochner.tables import TableEncoder
 
 FORMAT = 1
 """The number of the layout that is written."""
@@ -275,9 +276,9 @@ def _model(read: tuple[dict[str, Any], dict[str, Array]], own: Mapping[str, type
     for name, value in attributes.items():
         _refuse_name(cls, name)
         setattr(model, name, value)
-    check_model(model)
     if header["encoder"] is not None:
-        model.encoder_ = import_module("bochner.tables").TableEncoder.from_state(header["encoder"])
+        model.encoder_ = TableEncoder.from_state(header["encoder"])
+    check_model(model)
     return model
 
 

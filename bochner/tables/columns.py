@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import reprlib
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from dataclasses import fields as dataclass_fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -165,11 +167,28 @@ class LeftOut(Encoding):
 KINDS: dict[str, Any] = {kind.kind: kind for kind in (Numbers, Truth, Levels, Times, Blank, LeftOut)}
 
 
+FIELDS: dict[str, Callable[[Any], bool]] = {
+    "name": lambda value: isinstance(value, str),
+    "fill": lambda value: isinstance(value, float | int) and not isinstance(value, bool) and abs(value) < np.inf,
+    "gaps": lambda value: isinstance(value, bool),
+    "other": lambda value: isinstance(value, bool),
+    "levels": lambda value: isinstance(value, tuple) and all(isinstance(level, str) for level in value),
+    "parts": lambda value: isinstance(value, tuple) and all(part in PARTS for part in value),
+}
+"""What each field of a state must be."""
+
+
 def encoding_of(state: dict[str, Any]) -> Encoding:
-    """The encoding of which ``state`` is the state."""
+    """The encoding of which ``state`` is the state; an error where it is that of none."""
+    if not isinstance(state, dict) or state.get("kind") not in KINDS:
+        given = state.get("kind") if isinstance(state, dict) else state
+        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {given!r}.")
     fields = {key: tuple(value) if isinstance(value, list) else value for key, value in state.items() if key != "kind"}
-    if state.get("kind") not in KINDS:
-        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {state.get('kind')!r}.")
+    wanted = {field.name for field in dataclass_fields(KINDS[state["kind"]])}
+    if set(fields) != wanted or not all(FIELDS[name](value) for name, value in fields.items()):
+        raise ValueError(
+            f"A column of the kind {state['kind']!r} needs {', '.join(sorted(wanted))}, got {reprlib.repr(fields)}."
+        )
     made: Encoding = KINDS[state["kind"]](**fields)
     return made
 

@@ -179,7 +179,9 @@ class TableEncoder:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        """The encoder of which ``state`` is the state."""
+        """The encoder of which ``state`` is the state; an error where it is that of none."""
+        if not isinstance(state, dict) or not isinstance(state.get("columns"), list) or "most_levels" not in state:
+            raise ValueError("The state of a TableEncoder is a dict of most_levels and columns, as state() gives it.")
         return cls(int(state["most_levels"]))._set(encoding_of(column) for column in state["columns"])
 
     def __repr__(self) -> str:

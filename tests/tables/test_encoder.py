@@ -255,6 +255,20 @@ def test_state_goes_through_json(columns, most_levels):
 def test_states_of_another_kind():
     with pytest.raises(ValueError, match=r"kind must be one of numbers, truth, .* got 'letters'"):
         TableEncoder.from_state({"most_levels": 3, "columns": [{"kind": "letters", "name": "a"}]})
+    for wrong in ({}, [], {"most_levels": 3, "columns": 1}, {"columns": []}):
+        with pytest.raises(ValueError, match="The state of a TableEncoder is"):
+            TableEncoder.from_state(wrong)
+    good = {"kind": "numbers", "name": "a", "fill": 1.0, "gaps": False}
+    assert TableEncoder.from_state({"most_levels": 3, "columns": [good]}).names_out == ["a"]
+    for change in ({"fill": "x"}, {"fill": None}, {"gaps": 1}, {"name": 3}, {"more": 1}):
+        with pytest.raises(ValueError, match="A column of the kind 'numbers' needs fill, gaps, name, got"):
+            TableEncoder.from_state({"most_levels": 3, "columns": [good | change]})
+    for kind, field, value in (("levels", "levels", [1]), ("times", "parts", ["minute"])):
+        state = {"kind": kind, "name": "a", "gaps": False, field: value} | (
+            {"other": False} if kind == "levels" else {"fill": 0}
+        )
+        with pytest.raises(ValueError, match=f"A column of the kind '{kind}' needs"):
+            TableEncoder.from_state({"most_levels": 3, "columns": [state]})
 
 
 def test_its_repr():
