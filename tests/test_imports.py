@@ -53,7 +53,7 @@ HEAVY = {
 """Imported inside the functions that need them, nowhere at the top of a file."""
 IMAGES = {"cv2", "skimage", "PIL", "maxflow"}
 """Libraries of images and graphs that vision imports, and the experiments on it."""
-SKLEARN = {"estimators", "exact", "persistence", "vision", "reproduce"}
+SKLEARN = {"cli", "estimators", "exact", "persistence", "vision", "reproduce"}
 """Rooms that import scikit-learn: its face, and learners that stand on it."""
 FILES = sorted(PACKAGE.rglob("*.py"))
 
