@@ -46,12 +46,14 @@ def check_model(model: Any) -> None:
         )
     if coef is not None:
         _need(_is_matrix(coef) and _is_numbers(intercept, coef.shape[1]), "intercept_ has not one number for each target")
-    calibration, classes = attributes.get("calibration_"), attributes.get("classes_")
-    if calibration is not None:
-        _need(isinstance(calibration, SoftmaxCalibration), "calibration_ is none")
-        _need(
-            isinstance(classes, np.ndarray) and classes.shape == calibration.offsets.shape, "calibration_ has other classes"
-        )
+    outputs = attributes.get("dual_coef_") if coef is None else coef
+    if (classes := attributes.get("classes_")) is not None:
+        _need(_is_matrix(outputs), "it has classes, and no coefficients")
+        expected = max(2, outputs.shape[1])  # two classes share a column, but for the multinomial loss
+        _need(isinstance(classes, np.ndarray) and classes.shape == (expected,), "classes_ are not as many as scores")
+    if (calibration := attributes.get("calibration_")) is not None:
+        _need(isinstance(calibration, SoftmaxCalibration) and classes is not None, "calibration_ is none of classes")
+        _need(calibration.offsets.shape == classes.shape, "calibration_ has other classes")
     probe(model)
 
 

@@ -25,6 +25,8 @@ KINDS = ("float64", "float32", "int64", "int32", "uint8", "bool")
 """Types of arrays of numbers that files hold; others are brought to the next wider one of them."""
 MOST_USES = 50
 """How often one array of a file may be used: more would make a large model of a small file."""
+MOST_ZEROS = 8
+"""How many times as much memory as the arrays of a file take may be made of diagonals by filling in zeros."""
 DEEPEST = 40
 """Objects inside objects."""
 
@@ -41,6 +43,8 @@ class Encoder:
         self._single = single
         self._names: dict[int, str] = {}
         self._uses: Counter[int] = Counter()
+        self._filled = 0
+        """Bytes of the matrices of which diagonals are stored."""
         self._kept: list[Any] = []
         """Arrays whose ids are names: they must not be freed on the way."""
 
@@ -75,6 +79,9 @@ class Encoder:
             if any(isinstance(item, dict | list) for item in items):
                 raise ModelFileError(f"{where} is an array of objects, and files hold arrays of numbers and of text.")
             return {"$list": items, "shape": list(value.shape), "dtype": "object" if value.dtype.kind == "O" else "str"}
+        if self._is_worth(value):
+            self._filled += value.nbytes
+            return {"$diagonal": {"$array": self._name(np.diagonal(value).copy(), where)}}
         name = self._name(value, where)
         stored: dict[str, Any] = {"$array": name}
         if self._single and value.dtype == np.float64 and value.ndim > 1:
@@ -82,6 +89,14 @@ class Encoder:
         if _is_turned(value):
             stored["order"] = "F"
         return stored
+
+    def _is_worth(self, value: Array) -> bool:
+        """Whether an array is a diagonal matrix, of which the diagonal is enough, and a reader will make it again."""
+        if value.ndim != 2 or value.shape[0] != value.shape[1] or len(value) < 2 or value.dtype != np.float64:
+            return False
+        there = sum(array.nbytes for array in self.arrays.values())
+        room = self._filled + value.nbytes <= MOST_ZEROS * there
+        return room and np.count_nonzero(value) == np.count_nonzero(np.diagonal(value))
 
     def _name(self, value: Array, where: str) -> str:
         """The name of an array of numbers among those of the file."""
@@ -128,6 +143,7 @@ class Decoder:
         self._classes = classes
         self._uses: Counter[str] = Counter()
         self._depth = 0
+        self._room = MOST_ZEROS * sum(array.nbytes for array in arrays.values())
 
     def decode(self, value: Any) -> Any:
         """The value that JSON stands for."""
@@ -160,6 +176,8 @@ class Decoder:
                 return _text_array(**{key.removeprefix("$"): item for key, item in value.items()})
             case "$array":
                 return self._array(content, value.get("as"), value.get("order"))
+            case "$diagonal":
+                return self._diagonal(self.decode(content))
             case "$class" | "$own":
                 return self._object(content, value["fields"], own=kind == "$own")
         raise ModelFileError(f"It has an entry of the kind {kind!r}, which this version does not know.")
@@ -175,6 +193,14 @@ class Decoder:
             raise ModelFileError(f"Its array {name!r} is to be {dtype!r} in the order {order!r}, which are not known.")
         array = array if dtype is None else array.astype(dtype, copy=False)
         return array.T if order == "F" else array
+
+    def _diagonal(self, diagonal: Any) -> Array:
+        if not isinstance(diagonal, np.ndarray) or diagonal.ndim != 1 or diagonal.dtype != np.float64:
+            raise ModelFileError("It has a diagonal matrix without a diagonal.")
+        self._room -= diagonal.nbytes * len(diagonal)
+        if self._room < 0:
+            raise ModelFileError("Its diagonal matrices are too large for its size.")
+        return np.diag(diagonal)
 
     def _object(self, name: Any, content: Any, *, own: bool) -> Any:
         if not isinstance(name, str) or not isinstance(content, dict):

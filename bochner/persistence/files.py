@@ -79,7 +79,6 @@ def save(
 
 
 def _header(model: Any, encoder: Encoder, compact: bool) -> dict[str, Any]:
-    parameters, left_out = _parameters(model, encoder)
     attributes = {name: value for name, value in vars(model).items() if name not in model.get_params(deep=False)}
     names = attributes.pop("feature_names_in_", None)
     columns = {
@@ -88,6 +87,10 @@ def _header(model: Any, encoder: Encoder, compact: bool) -> dict[str, Any]:
     }
     tables = attributes.pop("encoder_", None)
     attributes["_learned_on"] = None  # the device of the fit
+    stored = {
+        name: encoder.encode(_compacted(name, value) if compact else value, name) for name, value in attributes.items()
+    }
+    parameters, left_out = _parameters(model, encoder)
     return {
         "format": FORMAT,
         "bochner": _own_version(),
@@ -95,9 +98,7 @@ def _header(model: Any, encoder: Encoder, compact: bool) -> dict[str, Any]:
         "parameters": parameters,
         "left_out": left_out,
         "columns": columns,
-        "attributes": {
-            name: encoder.encode(_compacted(name, value) if compact else value, name) for name, value in attributes.items()
-        },
+        "attributes": stored,
         "encoder": None if tables is None else _encoder_state(tables),
         "provenance": _provenance(model, compact),
     }
@@ -117,8 +118,6 @@ def _parameters(model: Any, encoder: Encoder) -> tuple[dict[str, Any], list[str]
         try:
             stored[name] = encoder.encode(value, f"parameters.{name}")
         except ModelFileError:
-            if name in ("kernel", "kernels"):
-                raise
             left_out.append(name)
             lost.append(name)
     if lost:
@@ -223,8 +222,8 @@ def load(path: str | Path, *, classes: Sequence[type] = ()) -> Any:
         raise ModelFileError(f"{path} cannot be loaded. {error}") from error
     except BROKEN as error:
         raise ModelFileError(
-            f"{path} cannot be loaded. What it holds is no model ({type(error).__name__}: {str(error)[:200]}): it is damaged, "
-            "or was written by something else. Save the model again."
+            f"{path} cannot be loaded. What it holds is no model ({type(error).__name__}: {str(error)[:200]}): it is "
+            "damaged, or was written by something else. Save the model again."
         ) from error
 
 
