@@ -27,6 +27,7 @@ from bochner.estimators.folds import (
     is_validation_set,
     split_rows,
 )
+from bochner.estimators.showing import Showing
 from bochner.estimators.validation import (
     check_flags,
     check_option,
@@ -50,7 +51,7 @@ FEW_ROWS = 30
 CRITERIA = ("auto", "holdout", "kfold", "loo")
 
 
-class KernelLearner(BaseEstimator):
+class KernelLearner(Showing, BaseEstimator):
     """An estimator that learns a kernel's parameters by the gradient of held-out error, on features or without.
 
     Subclasses have the parameters kernel, scale, alpha, criterion, validation, scale_penalty, scale_penalty_strength,

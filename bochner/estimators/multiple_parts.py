@@ -12,6 +12,7 @@ from bochner.arrays import Array, dense
 from bochner.estimators.dictionary import MOST_FEATURES, SEARCH_FEATURES, default_features, kernel_dictionary
 from bochner.estimators.machine import KernelMachine
 from bochner.estimators.multiple_choices import check_choices
+from bochner.estimators.showing import Showing
 from bochner.estimators.validation import on_host
 from bochner.estimators.views import resolve
 from bochner.folds import Rows
@@ -24,7 +25,7 @@ SAMPLE_ROWS = 256
 """Rows whose distances make the median."""
 
 
-class KernelParts(BaseEstimator):
+class KernelParts(Showing, BaseEstimator):
     """Kernels, each on columns of its own, and the parameters of those who learn from them."""
 
     kernels: Any

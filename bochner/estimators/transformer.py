@@ -13,6 +13,7 @@ from bochner.arrays import Array, fetch64
 from bochner.engines import forward
 from bochner.estimators.block_by_block import block_by_block
 from bochner.estimators.blocks import as_source, check_columns, on_disk
+from bochner.estimators.showing import Showing
 from bochner.estimators.validation import all_or_nothing, as_generator, check_rows
 from bochner.features import FeatureChoices, build_map
 from bochner.kernels import Kernel, get_kernel
@@ -23,7 +24,7 @@ SAMPLE_ROWS = 128
 """Rows looked at by scale="median"."""
 
 
-class FourierFeatures(TransformerMixin, BaseEstimator):
+class FourierFeatures(Showing, TransformerMixin, BaseEstimator):
     """Features whose inner products approximate a kernel: phi(x) . phi(z) ~ k(x, z).
 
     A linear model on these features is a kernel machine, at a cost linear in the number of rows. Replaces scikit-learn's
