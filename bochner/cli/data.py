@@ -142,8 +142,8 @@ def _about_unreadable(path: str, kind: str, error: str) -> str:
     if kind == "csv" and "Expected" in error and "columns, got" in error:
         where = error.split("CSV parse error: ")[-1].split("\n")[0]
         return (
-            f"{_named(path)} has rows of different lengths ({where[:160]}): every row needs as many columns as the first line "
-            "has. If columns are not separated by a comma, say so by --delimiter."
+            f"{_named(path)} has rows of different lengths ({where[:160]}): every row needs as many columns as the "
+            "first line. If columns are not separated by a comma, say so by --delimiter."
         )
     return f"{_named(path)} could not be read as {kind}: {error.splitlines()[0][:300]}"
 

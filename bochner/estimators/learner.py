@@ -29,6 +29,7 @@ from bochner.estimators.folds import (
     split_rows,
 )
 from bochner.estimators.saving import Saved
+from bochner.estimators.showing import Showing
 from bochner.estimators.validation import (
     check_flags,
     check_option,
@@ -52,7 +53,7 @@ FEW_ROWS = 30
 CRITERIA = ("auto", "holdout", "kfold", "loo")
 
 
-class KernelLearner(Saved, BaseEstimator):
+class KernelLearner(Showing, Saved, BaseEstimator):
     """An estimator that learns a kernel's parameters by the gradient of held-out error, on features or without.
 
     Subclasses have the parameters kernel, scale, alpha, criterion, validation, scale_penalty, scale_penalty_strength,

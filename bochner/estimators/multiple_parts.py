@@ -14,6 +14,7 @@ from bochner.estimators.machine import KernelMachine
 from bochner.estimators.multiple_choices import check_choices
 from bochner.estimators.parts import ColumnsOfBlocks
 from bochner.estimators.saving import Saved
+from bochner.estimators.showing import Showing
 from bochner.estimators.validation import on_host
 from bochner.estimators.views import resolve
 from bochner.folds import Rows
@@ -26,7 +27,7 @@ SAMPLE_ROWS = 256
 """Rows whose distances make the median."""
 
 
-class KernelParts(Saved, BaseEstimator):
+class KernelParts(Showing, Saved, BaseEstimator):
     """Kernels, each on columns of its own, and the parameters of those who learn from them."""
 
     _encodes_tables = True

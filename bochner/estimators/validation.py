@@ -6,6 +6,7 @@ import numbers
 from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -200,13 +201,16 @@ def check_verbose(value: Any) -> None:
 
 
 def all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a fit that fails or is interrupted leave the model as it was."""
+    """Let a fit that fails or is interrupted leave the model as it was; one that succeeds says how long it took."""
 
     @wraps(fit)
     def fit_or_restore(self: Any, *args: Any, **options: Any) -> Any:
-        before = dict(vars(self))
+        before, start = dict(vars(self)), perf_counter()
+        earlier = before.get("fit_seconds_", 0.0) if fit.__name__ == "partial_fit" else 0.0
         try:
-            return fit(self, *args, **options)
+            fit(self, *args, **options)
+            self.fit_seconds_ = earlier + perf_counter() - start
+            return self
         except ConvergenceWarning:  # a warning that is made an error comes when the model is whole
             raise
         except BaseException:
