@@ -232,7 +232,7 @@ def demo(
     table, model = str(Path(folder) / "houses.csv"), str(Path(folder) / "houses.safetensors")
     data.write_batches(table, demo.houses().to_batches())
     if not json:
-        sys.stdout.write(f"$ bochner fit {table} --target price --features 500 -o {model}\n")
+        sys.stdout.write(f"bochner fit {table} --target price --features 500 -o {model}\n")
         sys.stdout.flush()
     with showing.Bar(not quiet) as bar:
         outcome = fitting.fit(table, model, tasks.Asked("price"), fitting.FitOptions(features=500), bar)

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -179,8 +180,11 @@ def check_writable(path: str) -> None:
         raise CommandError(f"There is no folder {folder} to write {Path(path).name} to: make it first.")
     if os.path.isdir(path):
         raise CommandError(f"{path} is a folder: give the name of a file.")
-    if not os.access(folder, os.W_OK):
-        raise CommandError(f"{folder}: there is no permission to write here. Choose another place.")
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise CommandError(f"{path} cannot be written: {folder} takes no new files ({error.strerror}).") from None
 
 
 def write_batches(path: str, batches: Iterable[Any]) -> int:
@@ -191,15 +195,17 @@ def write_batches(path: str, batches: Iterable[Any]) -> int:
 
     def write(file: BinaryIO) -> None:
         nonlocal written
-        written = _write(file, format_of(path), batches, "\t" if ".tsv" in Path(path).name else ",")
+        written = _write(file, kind, batches, "\t" if ".tsv" in Path(path).name else ",")
 
+    device = Path(path).exists() and not Path(path).is_file()  # such as /dev/stderr
+    kind = "csv" if device else format_of(path)
     if Path(path).suffix.lower() in CODECS:
         raise CommandError(
             f"{path}: results are written without compression. Leave {Path(path).suffix} out, or use .parquet."
         )
-    if Path(path).exists() and not Path(path).is_file():  # a device, such as /dev/stdout
-        with open(path, "wb") as device:
-            write(device)
+    if device:
+        with open(path, "wb") as file:
+            write(file)
         return written
     replace_file(Path(path), write)
     return written

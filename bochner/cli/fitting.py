@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import time
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bochner.cli.data import PIPE, check_writable, find_column, format_of, read_batches, read_table
+from bochner.cli.data import PIPE, check_writable, format_of, read_batches, read_table
 from bochner.cli.running import USAGE, CommandError, tell
 from bochner.cli.scoring import baselines, hold_out, scores
 from bochner.cli.showing import Bar, Outcome
@@ -140,7 +141,7 @@ def make_model(task: str, options: FitOptions, columns: Sequence[str]) -> Any:
     kernel: Any = options.kernel.split(",") if "," in options.kernel else options.kernel
     for name in [kernel] if isinstance(kernel, str) else kernel:
         if name != "auto":
-            find_column(name, list(KERNELS), "The list of kernels", "--kernel")
+            _check_kernel(name, list(KERNELS))
     common: dict[str, Any] = {
         "n_features": options.features,
         "max_memory": options.max_memory,
@@ -158,6 +159,13 @@ def make_model(task: str, options: FitOptions, columns: Sequence[str]) -> Any:
     kernels = read_views(options.views, columns, "gaussian" if kernel == "auto" else kernel)
     cls = bochner.MultipleKernelRegressor if task == "regression" else bochner.MultipleKernelClassifier
     return cls(kernels, **common)
+
+
+def _check_kernel(name: str, known: Sequence[str]) -> None:
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise CommandError(f"There is no kernel {name!r} (--kernel).{hint} There are auto, {', '.join(known)}.", code=USAGE)
 
 
 def outcome_of(model: Any, train: Problem, test: Problem | None, target: str) -> Outcome:

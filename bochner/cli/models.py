@@ -53,6 +53,7 @@ def _predicted(model: Any, batch: Any, data: str, std: bool, proba: bool, keep: 
     kept = {name: batch.column(find_column(name, batch.schema.names, data, "--keep")) for name in keep}
     X = rows_for(model, pa.Table.from_batches([batch]), data)
     target = getattr(model, "target_name_", "prediction")
+    target = f"{target} (predicted)" if target in kept else target
     results: dict[str, Any] = {}
     if std:
         predicted, deviations = model.predict(X, return_std=True)
@@ -62,9 +63,6 @@ def _predicted(model: Any, batch: Any, data: str, std: bool, proba: bool, keep: 
     if proba:
         shares = model.predict_proba(X)
         results |= {f"{target}={label}": shares[:, i] for i, label in enumerate(model.classes_.tolist())}
-    clash = next((name for name in results if name in kept), None)
-    if clash is not None:
-        raise CommandError(f"--keep {clash} would stand where predictions do: leave it out.", code=USAGE)
     return pa.record_batch({**kept, **{name: _arrow(values) for name, values in results.items()}})
 
 

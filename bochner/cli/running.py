@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 import sys
 import warnings
@@ -72,11 +73,22 @@ def in_words(error: Exception) -> str:
         return "There is not enough memory: give --max-memory, such as 2GB, or fewer --features."
     expected = isinstance(error, ValueError | OSError | ImportError | RuntimeError)
     text = str(error) or type(error).__name__
+    for name, option in OPTIONS.items():
+        text = re.sub(rf"\b{name}\b", option, text)
     return text if expected else f"{type(error).__name__}: {text} (with {TRACE}=1 in the environment it says where)"
 
 
+OPTIONS = {
+    "n_features": "--features",
+    "max_memory": "--max-memory",
+    "checkpoint": "--checkpoint",
+    "random_state": "--seed",
+    "sample_weight": "--weight",
+}
+"""Parameters of estimators, and the options that set them."""
 SYSTEM = {
     errno.ENOSPC: "the disk is full, and nothing was written. Make room, or write elsewhere.",
+    errno.EFBIG: "the file is larger than it may be here, and nothing was written. Raise the limit, or write elsewhere.",
     errno.EDQUOT: "the quota of the disk is used up, and nothing was written. Make room, or write elsewhere.",
     errno.EACCES: "there is no permission for that. Choose another place, or change the permissions.",
     errno.EPERM: "there is no permission for that. Choose another place, or change the permissions.",
