@@ -1,8 +1,8 @@
 """Reports: one HTML page that holds its own pictures and needs nothing else.
 
 A page is plain data: :class:`Page` holds sections, a :class:`Section` holds blocks (:class:`Text`, :class:`Table`,
-:class:`Figure`). :func:`render` turns it into HTML and :func:`write` puts it on disk. Text is escaped, pictures are
-embedded, no script runs; the page adapts to narrow screens and to light and dark schemes.
+:class:`Figure`, :class:`Code`, :class:`Link`). :func:`render` turns it into HTML and :func:`write` puts it on disk. Text is
+escaped, pictures are embedded, no script runs; the page adapts to narrow screens and to light and dark schemes.
 """
 
 from __future__ import annotations
@@ -30,13 +30,18 @@ class Text:
 
 @dataclass(frozen=True)
 class Table:
-    """A table: a header and rows of cells. Cells that look like numbers, with or without a unit, are set to the right."""
+    """A table: a header (none, if its names are empty) and rows of cells.
+
+    Cells that look like numbers, with or without a unit, are set to the right.
+    """
 
     header: Sequence[str]
     rows: Sequence[Sequence[Any]]
     caption: str = ""
     links: bool = False
     """Whether the first cell of each row leads to the section of that title."""
+    prose: bool = False
+    """Whether cells are sentences, which go on in the next line where there is no room."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ class Figure:
     """A picture: the bytes of a PNG or SVG file, and perhaps a second one for dark screens.
 
     ``alt`` says in words what it shows. Several figures that follow each other share a line where there is room;
-    ``small`` ones share it even on a phone.
+    ``small`` ones share it even on a phone, ``wide`` ones with few others.
     """
 
     image: bytes
@@ -52,6 +57,7 @@ class Figure:
     caption: str = ""
     dark: bytes | None = None
     small: bool = False
+    wide: bool = False
 
     def __post_init__(self) -> None:
         _kind(self.image)
@@ -59,7 +65,22 @@ class Figure:
             _kind(self.dark)
 
 
-Block = Text | Table | Figure
+@dataclass(frozen=True)
+class Code:
+    """Lines of a program, as they are."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Link:
+    """A paragraph that leads to another file, by its address relative to the page."""
+
+    text: str
+    address: str
+
+
+Block = Text | Table | Figure | Code | Link
 
 
 @dataclass(frozen=True)
@@ -135,6 +156,10 @@ def _blocks(blocks: Sequence[Block], titles: dict[str, str]) -> str:
             parts.append(('<div class="figures">' if first else "") + _figure(block) + ("</div>" if last else ""))
         elif isinstance(block, Table):
             parts.append(_table(block, titles))
+        elif isinstance(block, Code):
+            parts.append(f'<pre tabindex="0"><code>{escape(block.text)}</code></pre>')
+        elif isinstance(block, Link):
+            parts.append(f'<p><a href="{escape(block.address)}">{escape(block.text)}</a></p>')
         else:
             parts.append(f"<p>{escape(block.text)}</p>")
     return "".join(parts)
@@ -146,17 +171,22 @@ def _table(table: Table, titles: dict[str, str]) -> str:
         shown = escape(text).replace("_", "_<wbr>")
         if table.links and column == 0 and text in titles:
             shown = f'<a href="#{titles[text]}">{shown}</a>'
-        return f'<td class="number">{shown}</td>' if _NUMBER.fullmatch(text) else f"<td>{shown}</td>"
+        is_number = _NUMBER.fullmatch(text) and not table.prose
+        return f'<td class="number">{shown}</td>' if is_number else f"<td>{shown}</td>"
 
-    numeric = [all(_NUMBER.fullmatch(str(row[j])) for row in table.rows) for j in range(len(table.header))]
+    numeric = [
+        not table.prose and all(_NUMBER.fullmatch(str(row[j])) for row in table.rows) for j in range(len(table.header))
+    ]
     header = "".join(
         f'<th scope="col"{" class=number" if numeric[j] and table.rows else ""}>{escape(name)}</th>'
         for j, name in enumerate(table.header)
     )
     rows = "".join("<tr>" + "".join(cell(value, j) for j, value in enumerate(row)) + "</tr>" for row in table.rows)
     caption = f"<caption>{escape(table.caption)}</caption>" if table.caption else ""
-    inside = f"{caption}<thead><tr>{header}</tr></thead><tbody>{rows}</tbody>"
-    return f'<div class="scroll" tabindex="0"><table>{inside}</table></div>'
+    head = f"<thead><tr>{header}</tr></thead>" if any(table.header) else ""
+    inside = f"{caption}{head}<tbody>{rows}</tbody>"
+    kind = ' class="prose"' if table.prose else ""
+    return f'<div class="scroll" tabindex="0"><table{kind}>{inside}</table></div>'
 
 
 def _figure(figure: Figure) -> str:
@@ -165,7 +195,7 @@ def _figure(figure: Figure) -> str:
         source = f'<source media="(prefers-color-scheme: dark)" srcset="{_data_address(figure.dark)}">'
         image = f"<picture>{source}{image}</picture>"
     caption = f"<figcaption>{escape(figure.caption)}</figcaption>" if figure.caption else ""
-    kinds = ["small"] * figure.small + ["paper"] * (figure.dark is None)
+    kinds = ["small"] * figure.small + ["wide"] * figure.wide + ["paper"] * (figure.dark is None)
     return f'<figure class="{" ".join(kinds)}">{image}{caption}</figure>'
 
 
@@ -213,9 +243,9 @@ _STYLE = """
 *{box-sizing:border-box}
 body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
 main{max-width:68rem;margin:0 auto;padding:1.5rem 1rem 3rem}
-h1{font-size:1.8rem;line-height:1.2;margin:.5rem 0}
+h1{font-size:clamp(1.35rem,6.2vw,1.8rem);overflow-wrap:anywhere;line-height:1.2;margin:.5rem 0}
 h2{font-size:1.25rem;margin:0 0 .5rem}
-p{max-width:46rem;margin:.5rem 0}
+p{max-width:46rem;overflow-wrap:break-word;margin:.5rem 0}
 .lead{font-size:1.1rem;color:var(--soft)}
 a{color:var(--link)}
 nav{display:flex;flex-wrap:wrap;gap:.3rem 1rem;margin:1rem 0;font-size:.9rem}
@@ -225,10 +255,15 @@ table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.92re
 caption{text-align:left;color:var(--soft);padding:.2rem 0 .5rem}
 th,td{text-align:left;padding:.35rem .8rem;border-bottom:1px solid var(--line);white-space:nowrap}
 thead th{border-bottom-width:2px;font-weight:600}
+.prose td{white-space:normal;overflow-wrap:anywhere}
+.prose td:first-child{color:var(--soft);white-space:nowrap;vertical-align:top}
 tbody tr:nth-child(even){background:var(--band)}
 .number{text-align:right}
+pre{overflow-x:auto;margin:.8rem 0;padding:.8rem 1rem;background:var(--band);border:1px solid var(--line);border-radius:4px;
+font:.88rem/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
 .figures{display:flex;flex-wrap:wrap;gap:1rem;margin:.8rem 0}
 figure{flex:1 1 15rem;max-width:min(100%,26rem);margin:0}
+figure.wide{flex-basis:19rem}
 figure.small{flex:.75 1 9.5rem;max-width:min(100%,18rem)}
 figure.paper img{background:#fff;border-radius:4px}
 img{display:block;width:100%;height:auto}

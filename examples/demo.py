@@ -7,6 +7,8 @@ The page is a list of sections, made in this order:
 3. kernels (demo_kernels.py): each kernel exact and through features, with the error and the time of both;
 4. cost (demo_kernels.py): time against the number of rows.
 
+Beside it is report/model.html, what one model says of itself (demo_learning.py).
+
 Pictures are drawn by demo_figures.py. Data comes with scikit-learn, or is made here. A new section is a new function in
 SECTIONS. Run it with ``make demo``, or ``python examples/demo.py --output somewhere/index.html``.
 """
@@ -22,12 +24,14 @@ from pathlib import Path
 import numpy as np
 import sklearn
 from demo_kernels import cost, kernels
-from demo_learning import learning
+from demo_learning import learning, write_model
 from demo_many import many_kernels
 
 import bochner
-from bochner.report import Page, Section, write
+from bochner.report import Link, Page, Section, write
 
+MODEL = "model.html"
+"""The report of one model, beside the page."""
 SECTIONS: list[Callable[[], Iterator[Section]]] = [learning, many_kernels, kernels, cost]
 """The page, from top to bottom."""
 
@@ -39,6 +43,7 @@ def main() -> None:
     output = parser.parse_args().output
     start = time.perf_counter()
     sections = [section for make in SECTIONS for section in make()]
+    sections.append(Section("A model by itself", [Link("What one model says of itself: model.report(...)", MODEL)]))
     page = Page(
         title="Kernels and their features",
         lead="Kernels learned from data, and each kernel of bochner computed exactly and through features.",
@@ -51,6 +56,7 @@ def main() -> None:
         ),
     )
     path = write(page, output)
+    write_model(path.with_name(MODEL))
     print(f"\nThe report is ready, open it in a browser: {path.resolve().as_uri()}")
 
 

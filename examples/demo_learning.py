@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,15 @@ def diabetes() -> Section:
             ),
         ],
     )
+
+
+def write_model(path: Path) -> Path:
+    """The report of one model, of the diabetes data."""
+    print("Writing the report of a model")
+    X, y = load_diabetes(return_X_y=True, as_frame=True)
+    train, test, y_train, y_test = train_test_split(X, y, test_size=0.3, random_state=0)
+    with threadpool_limits(1, user_api="blas"):
+        return KernelRegressor(random_state=0).fit(train, y_train).report(path, test, y_test, title="Diabetes: a model")
 
 
 def digits() -> Section:

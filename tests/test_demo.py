@@ -58,4 +58,6 @@ def test_the_page_goes_where_it_is_told(demo, monkeypatch, tmp_path, capsys):
     demo.main()
     page = tmp_path / "new" / "page.html"
     assert "Kernels and their features" in page.read_text(encoding="utf-8")
+    assert 'href="model.html"' in page.read_text(encoding="utf-8")
+    assert "What it relies on" in page.with_name("model.html").read_text(encoding="utf-8")
     assert page.as_uri() in capsys.readouterr().out

@@ -82,6 +82,7 @@ class KernelMachine(KernelLearner):
     checkpoint and random_state.
     """
 
+    _encodes_tables = True
     n_features: int | None
     metric: str
     rank: int | None

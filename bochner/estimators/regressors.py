@@ -244,6 +244,8 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         began.
     n_scales_ : int
         Number of scales that were learned freely: one for each column, one in all, or one for each group.
+    fit_seconds_ : float
+        How long the fit took, and further rows with it.
     n_iter_, converged_
         Steps that the kept kernel took, and whether its last level ended by ``tol``.
 

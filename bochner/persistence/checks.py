@@ -10,6 +10,7 @@ import numpy as np
 
 from bochner.arrays import Array
 from bochner.calibration import SoftmaxCalibration
+from bochner.estimators.encoding import encoder_of, seen_width
 from bochner.estimators.views import View, Views
 from bochner.features import CentreKernels, CentreMap, FourierMap, HomogeneousMap, StackedMap
 from bochner.features.inputs import HomogeneousInput, TransformInput
@@ -30,11 +31,12 @@ def check_model(model: Any) -> None:
         _check_parts(value, name)
     feature_map = attributes.get("feature_map_")
     coef, intercept = attributes.get("coef_"), attributes.get("intercept_")
-    n_columns, standardiser = attributes.get("n_features_in_"), attributes.get("standardiser_")
-    if standardiser is not None:
-        _need(isinstance(standardiser, Standardiser), "standardiser_ is none")
-        n_columns = len(standardiser.centre) if "encoder_" in attributes else n_columns
-        _need(len(standardiser.centre) == n_columns, "standardiser_ has other columns")
+    n_columns, standardiser = seen_width(model), attributes.get("standardiser_")
+    _check_encoder(model)
+    _need(
+        standardiser is None or (isinstance(standardiser, Standardiser) and len(standardiser.centre) == n_columns),
+        "standardiser_ has other columns",
+    )
     if feature_map is not None:
         _need(hasattr(feature_map, "forward"), "feature_map_ is no feature map")
         _need("_views" in attributes or feature_map.n_columns == n_columns, "feature_map_ has other columns")
@@ -52,14 +54,12 @@ def check_model(model: Any) -> None:
     if (calibration := attributes.get("calibration_")) is not None:
         _need(isinstance(calibration, SoftmaxCalibration) and classes is not None, "calibration_ is none of classes")
         _need(calibration.offsets.shape == classes.shape, "calibration_ has other classes")
-    if "encoder_" not in attributes:  # whose tables cannot be made up
-        probe(model)
+    probe(model)
 
 
 def probe(model: Any) -> None:
     """Predict two rows of ones, so that a model which cannot predict is not handed out."""
-    nameless = copy.copy(model)
-    vars(nameless).pop("feature_names_in_", None)
+    nameless = _nameless(model)
     for name in ("_views", "views_"):
         if hasattr(nameless, name):
             setattr(nameless, name, _nameless_views(getattr(nameless, name)))
@@ -69,6 +69,21 @@ def probe(model: Any) -> None:
             for method in ("transform", "predict", "predict_proba"):
                 if hasattr(nameless, method):
                     getattr(nameless, method)(X)
+
+
+def _nameless(model: Any) -> Any:
+    """A copy that takes plain numbers: the columns that kernels see, without names."""
+    nameless = copy.copy(model)
+    if hasattr(nameless, "n_features_in_"):
+        nameless.n_features_in_ = seen_width(model)
+    for name in ("feature_names_in_", "encoder_"):
+        vars(nameless).pop(name, None)
+    return nameless
+
+
+def _check_encoder(model: Any) -> None:
+    encoder = encoder_of(model)
+    _need(encoder is None or len(encoder.names_in) == model.n_features_in_, "its encoder has other columns")
 
 
 def _ones_like_fit(model: Any) -> Any:
@@ -98,8 +113,7 @@ def _nameless_views(views: Any) -> Any:
     tables: list[Any] = []
     for table in views.tables:
         _need(isinstance(table, View), "a view is none")
-        tables.append(copy.copy(table))
-        vars(tables[-1]).pop("feature_names_in_", None)
+        tables.append(_nameless(table))
     return Views(views.parts, views.labels, tuple(tables))
 
 

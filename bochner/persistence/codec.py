@@ -20,6 +20,7 @@ from bochner.estimators.views import View
 from bochner.persistence import registry
 from bochner.persistence.errors import ModelFileError
 from bochner.statistics import Moments
+from bochner.tables import TableEncoder
 
 KINDS = ("float64", "float32", "int64", "int32", "uint8", "bool")
 """Types of arrays of numbers that files hold; others are brought to the next wider one of them."""
@@ -123,6 +124,8 @@ class Encoder:
         own = self._classes.get(cls.__name__) is cls
         if cls is View:
             return {"$class": "View", "fields": self._dict(vars(value), where)}
+        if cls is TableEncoder:
+            return {"$class": cls.__name__, "fields": value.state()}
         if not own and registry.parts().get(cls.__name__) is not cls:
             raise ModelFileError(_refusal(value, where))
         before, self._single = self._single, self._single and cls is not Moments
@@ -215,6 +218,8 @@ class Decoder:
             view: Any = View()
             vars(view).update({key: self.decode(content[key]) for key in content if key in VIEW_FIELDS})
             return view
+        if name == TableEncoder.__name__:
+            return TableEncoder.from_state(content)
         raise ModelFileError(f"It has an object of the class {name!r}, which is not among those of models.")
 
     def _made(self, cls: Any, content: dict[str, Any]) -> Any:
@@ -224,7 +229,7 @@ class Decoder:
         return cls(**{name: self.decode(item) for name, item in content.items()})
 
 
-VIEW_FIELDS = ("n_features_in_", "feature_names_in_")
+VIEW_FIELDS = ("n_features_in_", "feature_names_in_", "encoder_")
 """What is known of the columns of a view."""
 
 

@@ -39,6 +39,7 @@ from bochner.persistence.checks import check_model
 from bochner.persistence.codec import Decoder, Encoder
 from bochner.persistence.errors import BROKEN, ModelFileError
 from bochner.solvers.group_path import GroupLassoPath
+from bochner.tables import TableEncoder
 
 FORMAT = 1
 """The number of the layout that is written."""
@@ -275,18 +276,9 @@ def _model(read: tuple[dict[str, Any], dict[str, Array]], own: Mapping[str, type
         _refuse_name(cls, name)
         setattr(model, name, value)
     if header["encoder"] is not None:
-        model.encoder_ = _encoder(header["encoder"])
+        model.encoder_ = TableEncoder.from_state(header["encoder"])
     check_model(model)
     return model
-
-
-def _encoder(state: Any) -> Any:
-    """The encoder of tables of a model; its module is looked up where there is one to make."""
-    try:
-        encoders = import_module("bochner.tables")
-    except ImportError as error:
-        raise ModelFileError(f"It has an encoder of tables, and bochner {_own_version()} has none: upgrade it.") from error
-    return encoders.TableEncoder.from_state(state)
 
 
 def _names(columns: dict[str, Any]) -> Array:

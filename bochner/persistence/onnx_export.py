@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Array
 from bochner.estimators.classifiers import KernelClassifier
+from bochner.estimators.encoding import column_names, encoder_of, seen_width
 from bochner.estimators.multiple import MultipleKernelClassifier, MultipleKernelRegressor
 from bochner.estimators.regressors import KernelRegressor
 from bochner.estimators.transformer import FourierFeatures
@@ -28,8 +29,8 @@ def export_onnx(model: Any, path: str | Path, *, dtype: str = "float64") -> None
     Inputs are ``X`` (n, m), or one for each view, by its name, or ``view0``, ``view1``, ... where views have none. Outputs
     are ``predictions`` of regressors, shaped like those of ``predict``; ``label`` and ``probabilities`` of classifiers
     (``label`` and ``decisions`` of ``GMKLClassifier``); ``features`` of ``FourierFeatures``. Rows are not checked: what is
-    outside the domain of a kernel becomes NaN. A graph has no encoder of tables: where a model has ``encoder_``, X are
-    encoded rows.
+    outside the domain of a kernel becomes NaN. A model of a table that was encoded takes what it was encoded to, columns
+    of ``model.encoder_.transform(table)``; metadata have their names (``columns``) and the encoding (``encoder``).
 
     Parameters
     ----------
@@ -72,15 +73,19 @@ def _writers() -> dict[type, Callable[[Graph, Any], None]]:
 def _about(model: Any) -> dict[str, str]:
     """Metadata of the graph: the class, and the names of the columns where they have any."""
     about = {"bochner_class": type(model).__name__}
-    names = getattr(model, "feature_names_in_", None)
-    return about if names is None else about | {"columns": json.dumps([str(name) for name in names])}
+    encoder = encoder_of(model)
+    if encoder is not None:
+        about |= {"encoder": json.dumps(encoder.state())}
+    elif not hasattr(model, "feature_names_in_"):
+        return about
+    return about | {"columns": json.dumps(column_names(model))}
 
 
 # -- estimators -------------------------------------------------------------------------------------------------------
 
 
 def _transformer(graph: Graph, model: Any) -> None:
-    rows = graph.input("X", model.feature_map_.n_columns)
+    rows = graph.input("X", seen_width(model))
     graph.output("features", features(graph, model.feature_map_, rows), ["n", model.feature_map_.n_features])
 
 
@@ -99,7 +104,7 @@ def _classifier(graph: Graph, model: Any) -> None:
 
 
 def _exact_ridge(graph: Graph, model: Any) -> None:
-    rows = _standardised(graph, graph.input("X", model.n_features_in_), model.standardiser_)
+    rows = _standardised(graph, graph.input("X", seen_width(model)), model.standardiser_)
     kernel = model.kernel_.replace(scale=model.kernel_.scale * model.standardiser_.spread)
     target = model._target_standardiser
     values = at_centres(graph, CentreKernels(kernel, model.X_fit_), rows)
@@ -132,7 +137,7 @@ def _outputs(graph: Graph, model: Any) -> str:
         parts = [_standardised(graph, _seen(graph, tables, part), standardiser) for part, standardiser in columns]
         rows = graph.add("Concat", *parts, axis=1) if len(parts) > 1 else parts[0]
     else:
-        rows = _standardised(graph, graph.input("X", len(model.standardiser_.centre)), model.standardiser_)
+        rows = _standardised(graph, graph.input("X", seen_width(model)), model.standardiser_)
     if isinstance(model.feature_map_, CentreMap):
         return _linear(graph, at_centres(graph, model.feature_map_.kernels, rows), model._at_centres, model.intercept_)
     return _linear(graph, features(graph, model.feature_map_, rows), model.coef_, model.intercept_)
@@ -154,9 +159,9 @@ def _exact_scores(graph: Graph, model: Any) -> str:
 def _tables(graph: Graph, model: Any, views: Any) -> list[tuple[str, int]]:
     """The inputs of a model, one table or several views: their names and numbers of columns."""
     if not views.labels:
-        return [(graph.input("X", model.n_features_in_), model.n_features_in_)]
+        return [(graph.input("X", seen_width(model)), seen_width(model))]
     names = [label if isinstance(label, str) else f"view{label}" for label in views.labels]
-    widths = [view.n_features_in_ for view in views.tables]
+    widths = [seen_width(view) for view in views.tables]
     return [(graph.input(name, width), width) for name, width in zip(names, widths, strict=True)]
 
 

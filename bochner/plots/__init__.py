@@ -14,6 +14,9 @@ from bochner.plots.learned import (
     plot_relevance,
     plot_selection,
 )
+from bochner.plots.overview import plot_model
+from bochner.plots.sizes import plot_feature_error
+from bochner.plots.spectrum import plot_directions, plot_frequencies, plot_learned_kernel
 from bochner.plots.weights import plot_kernel_weights, plot_path
 
 __all__ = [
@@ -21,11 +24,16 @@ __all__ = [
     "plot_approximation",
     "plot_calibration",
     "plot_convergence",
+    "plot_directions",
+    "plot_feature_error",
+    "plot_frequencies",
     "plot_gram",
     "plot_history",
     "plot_kernel",
     "plot_kernel_weights",
+    "plot_learned_kernel",
     "plot_metric",
+    "plot_model",
     "plot_path",
     "plot_predictions",
     "plot_relevance",

@@ -6,7 +6,6 @@ import pickle
 import struct
 import subprocess
 import sys
-import types
 from dataclasses import dataclass
 
 import numpy as np
@@ -265,35 +264,6 @@ def test_models_that_are_not_fitted_and_wrong_options_are_refused(path):
         KernelRegressor().save(path)
     with pytest.raises(ModelFileError, match="dtype must be None"):
         fitted("KernelRegressor", "gaussian").save(path, dtype="float16")
-
-
-# -- encoders of tables -----------------------------------------------------------------------------------------------
-
-
-class FakeEncoder:
-    """What an encoder of tables must have."""
-
-    def __init__(self, levels):
-        self.levels = levels
-
-    def state(self):
-        return {"levels": self.levels}
-
-    @classmethod
-    def from_state(cls, state):
-        return cls(state["levels"])
-
-
-def test_an_encoder_of_tables_comes_with_the_model(path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "bochner.tables", types.SimpleNamespace(TableEncoder=FakeEncoder))
-    model = make("KernelRegressor", "gaussian").fit(rows(), target(rows()))
-    model.encoder_ = FakeEncoder({"colour": ["red", "green"]})
-    model.save(path)
-    assert header_of(path)["encoder"] == {"levels": {"colour": ["red", "green"]}}
-    assert bochner.load(path).encoder_.levels == {"colour": ["red", "green"]}
-    model.encoder_ = FakeEncoder({1: object()})
-    with pytest.raises(ModelFileError, match="JSON"):
-        model.save(path)
 
 
 # -- kernels of one's own ---------------------------------------------------------------------------------------------

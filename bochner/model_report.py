@@ -1,0 +1,298 @@
+"""A report of one fitted model: a page of HTML that needs nothing else, neither scripts nor the rows it was fitted on."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import platform
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import bochner
+from bochner.estimators.summary import facts, kernel_in_words, seconds_in_words, spectra
+from bochner.plots.overview import Picture, has_full_metric, pictures, unseen_records
+from bochner.plots.spectrum import column_names
+from bochner.plots.themes import theme
+from bochner.report import Block, Code, Figure, Page, Section, Table, Text, figure_bytes, write
+from bochner.scores import class_scores, scores
+
+SIZE = (4.4, 3.4)
+"""Width and height of a picture, in inches."""
+ROOMY, ROW = 9, 0.22
+"""Bars that a picture of that height has room for, and inches for each of more of them."""
+MOST_ROWS = 30
+"""Rows of a table, of those that may have thousands."""
+MOST_TRIALS = 12
+DASH = "\u2013"
+"""What stands where there is no number."""
+MOST_CLASSES = 50
+
+
+def write_model_report(
+    model: Any, path: str | os.PathLike[str], X: Any = None, y: Any = None, title: str | None = None
+) -> Path:
+    """Write a page about a fitted model to ``path`` and return it.
+
+    What was learned, how good it is, what it relies on, how it was chosen, how long it took, and how to load it. The page
+    holds its own pictures, has a light and a dark scheme, and is readable on a phone. It needs Matplotlib,
+    ``pip install bochner[plots]``.
+
+    Parameters
+    ----------
+    model : a fitted estimator of bochner's
+        Also one that was loaded from a file.
+    path : str or Path
+        The file; its folder is made if it is not there.
+    X, y : rows and targets, optional
+        Of rows that the model has not seen: the page then says how well it predicts them.
+    title : str, optional
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from bochner import KernelRegressor
+    >>> from bochner.model_report import write_model_report
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = KernelRegressor("gaussian", n_features=32, random_state=0).fit(X[::2], y[::2])
+    >>> with TemporaryDirectory() as folder:
+    ...     path = write_model_report(model, Path(folder) / "report.html", X[1::2], y[1::2], title="Diabetes")
+    ...     "Diabetes" in path.read_text(encoding="utf-8")
+    True
+    """
+    return write(model_page(model, X, y, title=title), path)
+
+
+def model_page(model: Any, X: Any = None, y: Any = None, *, title: str | None = None) -> Page:
+    """The page of :func:`write_model_report`, before it is written."""
+    name = type(model).__name__
+    drawn = pictures(model, X, y)
+    made: list[tuple[str, Iterator[Block]]] = [
+        ("In short", iter([Table(["", ""], facts(model), prose=True)])),
+        ("How good it is", _quality(model, X, y, drawn)),
+        ("What was learned", _learned(model, drawn)),
+        ("What it relies on", _relies(model, drawn)),
+        ("How it was chosen", _choice(model, drawn)),
+        ("How long it took", _time(model)),
+        ("How to load it", _loading(model)),
+    ]
+    sections = [Section(heading, blocks) for heading, some in made if (blocks := list(some))]
+    of = f"{model.n_features_in_} columns" if hasattr(model, "n_features_in_") else "several views"
+    return Page(
+        title=title or name,
+        lead=f"A fitted {name} on rows of {of}.",
+        sections=sections,
+        footer=(
+            f"bochner {bochner.__version__}, NumPy {np.__version__}, Python {platform.python_version()}, "
+            f"{platform.system()} {platform.machine()}."
+        ),
+    )
+
+
+def themed(draw: Callable[[Any], object], alt: str, caption: str = "", size: tuple[float, float] = SIZE) -> Figure:
+    """What ``draw`` draws on axes, for light screens and for dark ones."""
+    return Figure(_drawn(draw, "light", size), alt, caption, dark=_drawn(draw, "dark", size), wide=True)
+
+
+def _drawn(draw: Callable[[Any], object], name: str, size: tuple[float, float]) -> bytes:
+    from matplotlib import pyplot
+    from matplotlib.figure import Figure as Canvas
+
+    style: Any = theme(name)
+    with pyplot.rc_context(style):
+        canvas = Canvas(figsize=size, layout="constrained")
+        draw(canvas.subplots())
+        return figure_bytes(canvas)
+
+
+def _figures(drawn: list[Picture], *titles: str) -> Iterator[Figure]:
+    """Some of the pictures of a model, by their titles, the high ones last."""
+    chosen = [picture for picture in drawn if picture.title in titles]
+    for picture in sorted(chosen, key=lambda picture: max(picture.rows - ROOMY, 0)):
+        size = SIZE[0], SIZE[1] + ROW * max(picture.rows - ROOMY, 0)
+        yield themed(picture.draw, picture.title, picture.caption, size)
+
+
+# -- sections -------------------------------------------------------------------------------------------------------------
+
+
+def _quality(model: Any, X: Any, y: Any, drawn: list[Picture]) -> Iterator[Block]:
+    error = getattr(model, "validation_error_", None)
+    if error is not None:
+        yield Text(
+            "The held-out error of the fit, of rows that were left out in turn while the rest were fitted, is "
+            f"{error:.4g}{_unit(model)} Kernel and penalty were chosen by it, so that it is a little too good."
+        )
+    if X is not None and hasattr(model, "predict"):
+        found = scores(model, X, y)
+        yield Table(["measure", "on the rows given here"], [["rows", f"{np.shape(y)[0]:,}"], *found])
+        if hasattr(model, "classes_") and len(model.classes_) <= MOST_CLASSES:
+            header = ["class", "rows", "predicted", "of these right", "of its rows found"]
+            yield Table(header, class_scores(model, X, y), caption="Class by class")
+    elif hasattr(model, "predict"):
+        yield Text("No rows were given to this report: write it with X and y of rows that the model has not seen for more.")
+    yield from _figures(drawn, "predicted against true", "calibration", "error with fewer features")
+
+
+def _unit(model: Any) -> str:
+    """What a held-out error is a number of, to the end of the sentence."""
+    if hasattr(model, "classes_") or getattr(model, "loss", "squared") != "squared":
+        return f" (mean {getattr(model, 'loss', 'squared')} loss)."
+    return f" of the variance of the target: {1 - model.validation_error_:.1%} of it is predicted."
+
+
+def _learned(model: Any, drawn: list[Picture]) -> Iterator[Block]:
+    if hasattr(model, "kernel_weights_"):
+        yield from _kernel_table(model)
+    if hasattr(model, "kernel_"):
+        yield Text(f"The kernel is {dict(facts(model))['kernel']}.")
+    if has_full_metric(model):
+        yield Table(
+            ["direction", "share", "strength", "weights of standardised columns"],
+            [
+                [i + 1, f"{each['share']:.1%}", f"{each['strength']:.3g}", _signed(each["weights"])]
+                for i, each in enumerate(model.leading_directions(3))
+            ],
+            caption="Leading directions of the metric",
+        )
+    yield from _figures(
+        drawn,
+        "weights of the kernels",
+        "kernel of one column",
+        "kernel of two columns",
+        "metric",
+        "leading directions",
+        "frequencies",
+    )
+
+
+def _signed(weights: dict[str, float], top: int = 4) -> str:
+    named = [(name, value) for name, value in list(weights.items())[:top] if abs(value) >= 0.005]
+    return ", ".join(f"{name} {value:+.2f}".replace("-", "\u2212") for name, value in named)
+
+
+def _kernel_table(model: Any) -> Iterator[Block]:
+    names = [str(name) for name in model.kernel_names_]
+    weights = np.asarray(model.kernel_weights_).reshape(len(names), -1)
+    shares = getattr(model, "explained_variance_", None)
+    kernels = getattr(model, "kernels_", [None] * len(names))
+    order = np.argsort(-weights.max(axis=1), kind="stable")[:MOST_ROWS]
+    rows = []
+    for i in order:
+        family = "" if kernels[i] is None else kernel_in_words(kernels[i], max(np.size(kernels[i].scale), 1)).split(", ")[0]
+        low, high = weights[i].min(), weights[i].max()
+        shown = f"{high:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
+        rows.append([names[i], family, shown, *([] if shares is None else [f"{np.mean(np.asarray(shares)[i]):.1%}"])])
+    header = ["kernel", "family", "weight", *([] if shares is None else ["share of the predictions"])]
+    more = len(names) - len(rows)
+    yield Table(header, rows, caption=f"The first of {len(names)} kernels, {more} are not shown" if more else "")
+
+
+def _relies(model: Any, drawn: list[Picture]) -> Iterator[Block]:
+    if not hasattr(model, "relevance_"):
+        return
+    relevance, scale = model.relevance_by_name(), dict(zip(column_names(model), model.scale_, strict=True))
+    rows = [[name, f"{value:.3f}", f"{scale[name]:.3g}"] for name, value in list(relevance.items())[:MOST_ROWS]]
+    left = len(relevance) - len(rows)
+    yield from _figures(drawn, "relevance of the columns")
+    yield Table(
+        ["column", "relevance", "scale"],
+        rows,
+        caption=(
+            "Relevance: how much predictions change, in root mean square, where the column has the values of other rows. "
+            "Scale: the larger, the narrower the kernel in units of the column." + (f" {left} more columns." if left else "")
+        ),
+    )
+
+
+def _choice(model: Any, drawn: list[Picture]) -> Iterator[Block]:
+    families = sorted((getattr(model, "families_", None) or {}).items(), key=lambda item: item[1]["criterion"])
+    if len(families) > 1:
+        rows = [[name, f"{best['criterion']:.4g}", best.get("n_features", DASH), best["n_rows"]] for name, best in families]
+        yield Table(["family", "lowest held-out error", "features", "rows"], rows, caption="Kernel families")
+    yield from _candidates(model)
+    yield from _trials(model)
+    changed = _changed(model)
+    if changed:
+        yield Table(["parameter", "given as"], changed, caption="Parameters that are not the default", prose=True)
+    yield from _figures(drawn, "path of penalties", "history", "candidates")
+
+
+def _candidates(model: Any) -> Iterator[Block]:
+    """What was compared on unseen rows: kernels with metrics and finishes, and learned frequencies."""
+    records = sorted(unseen_records(model), key=lambda record: record["error"])[:MOST_ROWS]
+    if records:
+        names = ("kernel", "start", "metric", "finish")
+        rows = [[*(r[name] for name in names), f"{r['error']:.4g}", "yes" if r["chosen"] else ""] for r in records]
+        yield Table([*names, "error", "chosen"], rows, caption="Compared on unseen rows")
+    if spectra(model):
+        rows = []
+        for r in spectra(model):
+            strength = f"{r['strength']:g}" if np.isfinite(r["strength"]) else DASH
+            rows.append([r["spectrum"], strength, f"{r['error']:.4g}", "yes" if r["chosen"] else ""])
+        yield Table(["frequencies", "strength of the penalty", "error", "chosen"], rows, caption="Learned frequencies")
+
+
+def _trials(model: Any) -> Iterator[Block]:
+    """What was compared on held-out rows on the way to the weights of kernels."""
+    trials = sorted(getattr(model, "trials_", None) or [], key=lambda trial: trial["error"])
+    if not trials:
+        return
+    rows = [
+        [
+            f"{t['alpha']:.3g}",
+            f"{t['l1_ratio']:g}",
+            t["refit"] or "none",
+            DASH if t["kernels_in"] is None else f"{t['kernels_in']:g}",
+            f"{t['error']:.4g}",
+            f"{t['standard_error']:.2g}",
+        ]
+        for t in trials[:MOST_TRIALS]
+    ]
+    inside = "kernels in" if np.shape(model.kernel_weights_)[-1] == 1 else "kernels in, over targets"
+    header = ["penalty", "share on lengths", "refit", inside, "held-out error", "standard error"]
+    yield Table(header, rows, caption=f"The best of {len(trials)} that were compared on held-out rows")
+
+
+def _changed(model: Any) -> list[list[str]]:
+    """Parameters of a model that differ from their defaults, and their values in short."""
+    defaults = {name: each.default for name, each in inspect.signature(type(model).__init__).parameters.items()}
+    given = {name: value for name, value in model.get_params(deep=False).items() if repr(value) != repr(defaults.get(name))}
+    return [[name, text if len(text := repr(value)) <= 200 else f"{text[:197]}..."] for name, value in given.items()]
+
+
+def _time(model: Any) -> Iterator[Block]:
+    seconds = getattr(model, "fit_seconds_", None)
+    if seconds is not None:
+        yield Text(f"The fit took {seconds_in_words(seconds)}.")
+    history = getattr(model, "history_", None)
+    if history:
+        rows, start = [], 0.0
+        for level in sorted({record["level"] for record in history}):
+            some = [record for record in history if record["level"] == level]
+            end = max(record["seconds"] for record in some)
+            size = some[0].get("n_features", DASH), some[0]["n_rows"]
+            rows.append([level, *size, len(some), f"{end - start:.2g} s"])
+            start = end
+        yield Table(
+            ["level", "features", "rows", "kernels tried", "time"], rows, caption="Learning, from small sizes to large"
+        )
+
+
+def _loading(model: Any) -> Iterator[Block]:
+    here = "  # where it was fitted"
+    if hasattr(model, "save") and hasattr(bochner, "load"):
+        lines = ["import bochner", "", f'model.save("model.bochner"){here}', 'model = bochner.load("model.bochner")']
+    else:
+        lines = ["import joblib", "", f'joblib.dump(model, "model.joblib"){here}', 'model = joblib.load("model.joblib")']
+    verb = "predict" if hasattr(model, "predict") else "transform"
+    yield Code("\n".join([*lines, f"model.{verb}(rows)"]))
+    names = getattr(model, "feature_names_in_", None)
+    if names is not None and len(names) <= MOST_ROWS:
+        yield Text(f"Rows have these columns: {', '.join(map(str, names))}.")
+    elif hasattr(model, "n_features_in_"):
+        yield Text(f"Rows have {model.n_features_in_} columns, in the order of those of the fit.")

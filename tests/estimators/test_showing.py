@@ -1,0 +1,81 @@
+"""What models say of themselves: summaries, times, and what notebooks show."""
+
+import re
+
+import numpy as np
+import pytest
+from sklearn import config_context
+
+from bochner import FourierFeatures, KernelClassifier, KernelRegressor, MultipleKernelRegressor
+from bochner.exact import KernelRidgeGD
+from tests.estimators.learners import regressor, table
+
+
+def lines(model):
+    """The sentences of a summary by their words."""
+    head, *rest = model.summary().splitlines()
+    assert head == type(model).__name__
+    return dict(re.split(r"\s{2,}", line.strip(), maxsplit=1) for line in rest)
+
+
+def test_a_summary_has_the_numbers_of_the_model():
+    X, y = table()
+    model = regressor().fit(X, y)
+    said = lines(model)
+    assert said["kernel"] == "Gaussian, a scale for each of 3 columns"
+    assert said["fitted on"] == "32 features, random frequencies"
+    assert float(said["penalty"]) == pytest.approx(model.alpha_, rel=5e-3)
+    assert said["held-out error"].startswith(f"{model.validation_error_:.4g} of the variance")
+    assert said["relies on"].startswith("x0 1.00")
+    assert f"{len(model.history_)} kernels tried" in said["fit"]
+
+
+def test_summaries_of_other_models():
+    X, y = table(n=120)
+    many = MultipleKernelRegressor([("first", "gaussian", [0]), ("rest", "gaussian", [1, 2])], n_features=20, random_state=0)
+    said = lines(many.fit(X, y))
+    inside = int(np.sum(many.kernel_weights_ > 0))
+    assert said["kernels"].startswith(f"{inside} of 2 are in: first")
+    said = lines(KernelClassifier("gaussian", loss="logistic", n_features=32, random_state=0).fit(X, y > 0))
+    assert said["held-out error"].startswith("mean logistic loss")
+    assert (
+        lines(KernelRidgeGD("gaussian", max_iter=2, random_state=0).fit(X, y))["fitted on"] == "the exact kernel of 120 rows"
+    )
+    assert lines(FourierFeatures("chi2").fit(np.abs(X)))["fitted on"] == "15 features"
+    centres = KernelRegressor("gaussian", metric="diagonal", finish="centres", n_centres=30, random_state=0).fit(X, y)
+    assert lines(centres)["fitted on"] == "30 data centres"
+
+
+def test_a_fit_says_how_long_it_took_and_further_rows_add_to_it(monkeypatch):
+    from bochner.estimators import validation
+
+    clock = iter([100.0, 103.5, 200.0, 200.25])
+    monkeypatch.setattr(validation, "perf_counter", lambda: next(clock))
+    X, y = table()
+    model = regressor().fit(X, y)
+    assert model.fit_seconds_ == 3.5
+    model.partial_fit(X, y)
+    assert model.fit_seconds_ == 3.75
+
+
+def test_a_fit_that_fails_leaves_the_time_of_the_one_before():
+    X, y = table()
+    model = regressor().fit(X, y)
+    before = model.fit_seconds_
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(np.full_like(X, np.nan), y)
+    assert model.fit_seconds_ == before
+
+
+def test_notebooks_show_the_diagram_and_the_summary():
+    X, y = table()
+    model = regressor()
+    assert "Gaussian" not in model._repr_mimebundle_()["text/plain"]  # not fitted: scikit-learn's alone
+    model.fit(X, y)
+    bundle = model._repr_mimebundle_()
+    assert bundle["text/plain"].endswith(model.summary())
+    assert "sk-container" in bundle["text/html"]
+    assert "relies on" in bundle["text/html"].rpartition("<pre")[2]
+    assert "sk-container" in model._repr_html_()
+    with config_context(display="text"):
+        assert list(model._repr_mimebundle_()) == ["text/plain"]

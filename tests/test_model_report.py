@@ -1,0 +1,239 @@
+"""Reports of models: they say the numbers of the model, need no rows, and are whole pages in a real browser."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import re
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_diabetes, load_wine
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, log_loss, mean_absolute_error, precision_score, r2_score
+
+from bochner import FourierFeatures, KernelClassifier, KernelRegressor, MultipleKernelClassifier, MultipleKernelRegressor
+from bochner.exact import GMKLClassifier, KernelRidgeGD
+from bochner.report import Code, Figure, Table
+from bochner.scores import class_scores, scores
+from tests.browsers import DESK, PHONE, chromium, opened
+
+pytest.importorskip("matplotlib").use("Agg")
+pytest.importorskip("pandas")
+
+from bochner.model_report import model_page, write_model_report  # noqa: E402
+
+KERNELS = [
+    ("acids", "gaussian", ["malic_acid", "ash"]),
+    ("phenols", "gaussian", ["total_phenols", "flavanoids"]),
+    ("looks", "gaussian", ["color_intensity", "hue"]),
+]
+
+
+@pytest.fixture(scope="module")
+def wine():
+    X, y = load_wine(return_X_y=True, as_frame=True)
+    return X[::2], y[::2], X[1::2], y[1::2]
+
+
+@pytest.fixture(scope="module")
+def models(wine):
+    """Fitted models by their names, with rows and targets that they have not seen."""
+    X, y = load_diabetes(return_X_y=True, as_frame=True)
+    train, labels, test, truth = wine
+    numbers = X[1::2], y[1::2].to_numpy()
+    rows = np.random.default_rng(0).standard_normal((240, 4))
+    sines = np.sin(rows[:, 0] + rows[:, 1])
+    views, two = {"first": rows[:, :2], "second": rows[:, 2:]}, np.stack([sines, -2 * sines], axis=1)
+    free = KernelRegressor("gaussian", n_features=32, spectrum="free", random_state=0)
+    return {
+        "regressor": (KernelRegressor(n_features=64, random_state=0).fit(X[::2], y[::2]), *numbers),
+        "metric": (KernelRegressor("gaussian", metric="full", random_state=0).fit(rows[::2], sines[::2]), rows, sines),
+        "exact": (KernelRidgeGD("gaussian", max_iter=3, random_state=0).fit(X[:60], y[:60]), *numbers),
+        "classifier": (KernelClassifier("gaussian", n_features=64, random_state=0).fit(train, labels), test, truth),
+        "many": (MultipleKernelClassifier(KERNELS, n_features=32, random_state=0).fit(train, labels), test, truth),
+        "sum": (GMKLClassifier(KERNELS).fit(train, labels), test, truth),
+        "histograms": (KernelClassifier("chi2", random_state=0).fit(train, labels), test, truth),
+        "views": (MultipleKernelRegressor("gaussian", n_features=20, random_state=0).fit(views, sines), views, sines),
+        "two targets": (free.fit(rows, two), rows, two),
+        "features": (FourierFeatures(random_state=0).fit(X), None, None),
+    }
+
+
+def blocks(page, title, kind):
+    return [
+        block for section in page.sections if section.title == title for block in section.blocks if isinstance(block, kind)
+    ]
+
+
+NAMES = ("regressor", "metric", "exact", "classifier", "many", "sum", "histograms", "views", "two targets", "features")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_estimator_has_a_report_with_rows_and_without(models, name):
+    model, X, y = models[name]
+    page = model_page(model, X, y)
+    found = [section.title for section in page.sections]
+    assert found[0] == "In short"
+    assert {"What was learned", "How to load it"} <= set(found)
+    assert dict(blocks(page, "In short", Table)[0].rows)  # a line at least
+    assert all(
+        block.dark is not None and block.dark != block.image
+        for s in page.sections
+        for block in s.blocks
+        if isinstance(block, Figure)
+    )
+    again = model_page(pickle.loads(pickle.dumps(model)))  # from a file, without rows
+    assert blocks(again, "In short", Table) == blocks(page, "In short", Table)
+
+
+def test_scores_of_numbers_are_those_of_scikit_learn(models):
+    model, X, y = models["regressor"]
+    found = [float(value.rstrip("%")) for _, value in scores(model, X, y)]
+    predicted, deviation = model.predict(X, return_std=True)
+    expected = [
+        r2_score(y, predicted),
+        np.sqrt(np.mean((predicted - y) ** 2)),
+        mean_absolute_error(y, predicted),
+        100 * np.mean(np.abs(predicted - y) <= 2 * deviation),
+    ]
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
+
+
+def test_scores_of_classes_are_those_of_scikit_learn(models):
+    model, X, y = models["classifier"]
+    predicted, probabilities = model.predict(X), model.predict_proba(X)
+    found = [float(value) for _, value in scores(model, X, y)]
+    brier = np.mean(np.sum((probabilities - np.eye(3)[y]) ** 2, axis=1))
+    expected = [accuracy_score(y, predicted), balanced_accuracy_score(y, predicted), log_loss(y, probabilities), brier]
+    np.testing.assert_allclose(found, expected, atol=6e-5)
+    rows = class_scores(model, X, y)
+    assert [row[0] for row in rows] == ["0", "1", "2"]
+    precision = precision_score(y, predicted, average=None)
+    np.testing.assert_allclose([float(row[3].rstrip("%")) / 100 for row in rows], precision, atol=6e-4)
+
+
+def test_a_class_without_rows_has_a_dash(models):
+    model, X, y = models["classifier"]
+    first = class_scores(model, X[(y == 1).to_numpy()], y[y == 1])[0]
+    assert first[1] == "0"
+    assert first[4] == "\u2013"
+
+
+def test_what_it_relies_on_are_relevances_and_scales(models):
+    model, X, y = models["regressor"]
+    (table,) = blocks(model_page(model, X, y), "What it relies on", Table)
+    assert [row[0] for row in table.rows] == list(model.relevance_by_name())
+    assert [float(row[1]) for row in table.rows] == pytest.approx(list(model.relevance_by_name().values()), abs=5e-4)
+
+
+def test_how_it_was_chosen_has_families_candidates_and_trials(models):
+    model = models["regressor"][0]
+    families = blocks(model_page(model), "How it was chosen", Table)[0]
+    assert {row[0] for row in families.rows} == set(model.families_)
+    errors = [float(row[1]) for row in families.rows]
+    assert errors == sorted(errors)
+    compared = blocks(model_page(models["metric"][0]), "How it was chosen", Table)[0]
+    assert compared.caption == "Compared on unseen rows"
+    assert "yes" in [row[5] for row in compared.rows]
+    many = models["many"][0]
+    trials = blocks(model_page(many), "How it was chosen", Table)[0]
+    assert float(trials.rows[0][4]) == pytest.approx(min(trial["error"] for trial in many.trials_), rel=1e-3)
+
+
+def test_kernels_have_their_weights_and_shares(models):
+    model = models["many"][0]
+    table = blocks(model_page(model), "What was learned", Table)[0]
+    by_name = {row[0]: row for row in table.rows}
+    weights = dict(zip(model.kernel_names_, model.kernel_weights_[:, 0], strict=True))
+    assert {name: float(row[2]) for name, row in by_name.items()} == pytest.approx(weights, rel=6e-3)
+
+
+def test_parameters_that_are_not_the_default(models):
+    model = models["metric"][0]
+    table = blocks(model_page(model), "How it was chosen", Table)[-1]
+    assert sorted(map(tuple, table.rows)) == [("kernel", "'gaussian'"), ("metric", "'full'"), ("random_state", "0")]
+
+
+def test_the_snippet_loads_the_model(models, tmp_path, monkeypatch):
+    model, X, _ = models["regressor"]
+    (code,) = blocks(model_page(model), "How to load it", Code)
+    monkeypatch.chdir(tmp_path)
+    variables = {"model": model, "rows": X}
+    exec(code.text, variables)
+    np.testing.assert_array_equal(variables["model"].predict(X), model.predict(X))
+    assert variables["model"] is not model
+
+
+def test_the_method_of_a_model_writes_the_same_page(models, tmp_path):
+    model, X, y = models["regressor"]
+    path = model.report(tmp_path / "new" / "page.html", X, y, title="A <title>")
+    text = path.read_text(encoding="utf-8")
+    assert "A &lt;title&gt;" in text
+    assert re.findall(r'(?:src|href|srcset)="(?!#|data:)', text) == []  # nothing from elsewhere
+    assert "<script" not in text
+    assert "@import" not in text
+    assert "url(" not in text
+
+
+def test_a_model_that_is_not_fitted_has_none():
+    from sklearn.exceptions import NotFittedError
+
+    for method in ("summary", "plot", "report"):
+        with pytest.raises(NotFittedError):
+            getattr(KernelRegressor(), method)()
+
+
+# -- in a browser -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module", params=["metric", "many"])
+def page(request, models, tmp_path_factory):
+    model, X, y = models[request.param]
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    return write_model_report(model, path, X, y, title="ATitleOfOneLongWordThatHasNoPlaceToBreakAtAll")
+
+
+@pytest.mark.parametrize("width", [PHONE, DESK])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_errors_no_requests_and_no_scrolling_sideways(browser, page, width, scheme):
+    with opened(browser, page, width=width, scheme=scheme) as (shown, seen):
+        assert seen.messages == []
+        assert seen.requests == []
+        assert shown.evaluate("document.documentElement.scrollWidth") <= width
+        widths = shown.evaluate("[...document.images].map(image => image.naturalWidth)")
+        assert len(widths) == page.read_text(encoding="utf-8").count("<img ") >= 3
+        assert min(widths) > 0  # every picture is there
+        assert shown.locator("h2").count() == shown.locator("nav a").count()
+
+
+def test_the_dark_scheme_is_dark_and_has_pictures_of_its_own(browser, page):
+    colours, pictures, pixels = {}, {}, {}
+    for scheme in ("light", "dark"):
+        with opened(browser, page, scheme=scheme) as (shown, _):
+            colours[scheme] = shown.evaluate("getComputedStyle(document.body).backgroundColor")
+            pictures[scheme] = shown.evaluate("document.images[0].currentSrc")
+            pixels[scheme] = brightness(shown.screenshot())
+    assert colours == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 24, 29)"}
+    assert pictures["light"] != pictures["dark"]
+    assert pixels["light"] > 200 > 80 > pixels["dark"]
+
+
+def brightness(png):
+    """Mean of the pixels of a picture."""
+    image = pytest.importorskip("PIL.Image").open(io.BytesIO(png)).convert("L")
+    return float(np.mean(np.asarray(image)))
+
+
+def test_the_judge_of_requests_can_tell(browser, tmp_path):
+    """A page that asks for a picture from elsewhere, and has an error, is found out."""
+    bad = tmp_path / "bad.html"
+    bad.write_text('<img src="https://example.org/a.png"><script>throw new Error("no")</script>', encoding="utf-8")
+    with opened(browser, bad) as (_, seen):
+        assert seen.requests == ["https://example.org/a.png"]
+        assert any("no" in message for message in seen.messages)
