@@ -43,7 +43,7 @@ autosummary_generate = True
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 napoleon_google_docstring = False
-napoleon_use_ivar = True
+napoleon_custom_sections = [("Attributes", "params_style")]  # which keeps the underscores of their names
 napoleon_use_rtype = False
 
 sphinx_gallery_conf = {
@@ -53,6 +53,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": "gallery_order.ExampleOrder",
     "download_all_examples": False,
     "show_signature": False,
+    "capture_repr": (),
     "min_reported_time": 1e9,
     "abort_on_example_error": True,
     "image_scrapers": ("matplotlib",),
@@ -64,6 +65,9 @@ suppress_warnings = ["ref.python"]  # words of a type that are names of several 
 html_theme = "furo"
 html_title = f"bochner {release}"
 html_show_sourcelink = False
+html_show_copyright = False
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_copy_source = False
 copybutton_exclude = ".linenos, .gp, .go"
 

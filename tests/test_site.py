@@ -93,6 +93,7 @@ def test_docstrings_arrive_as_they_were_meant(site):
     assert "|x_i - z_i|" in page
     page = (site / "generated" / "bochner.KernelRegressor.html").read_text(encoding="utf-8")
     assert "<strong>relevance_</strong>" in page
+    assert "<strong>coef_, intercept_</strong>" in page
     assert 'href="bochner.open_rows.html' in page
     assert "problematic" not in page
 

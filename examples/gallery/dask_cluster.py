@@ -12,6 +12,7 @@ import numpy as np
 from distributed import Client
 
 from bochner import KernelRegressor
+from bochner.plots import plot_relevance
 
 client = Client(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None)
 
@@ -34,6 +35,9 @@ print(f"R² of all rows: {model.score(rows, targets):.3f}")
 
 print(f"most relevant columns: {list(model.relevance_by_name())[:3]}")
 print(np.round(model.scale_, 2))
+
+# %%
+plot_relevance(model)
 
 # %%
 client.close()

@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bochner import KernelRegressor, MultipleKernelClassifier
+from bochner.plots import plot_kernel_weights, plot_predictions
 
 X, y = load_diabetes(return_X_y=True)
 train, test = slice(0, 300), slice(300, None)
@@ -70,6 +71,7 @@ print(f"on {centres.feature_map_.n_features} centres R² {centres.score(X[test],
 prediction, deviation = model.predict(X[test], return_std=True)
 inside = np.mean(np.abs(prediction - y[test]) < 2 * deviation)
 print(f"{inside:.0%} of new rows are within two standard deviations")
+plot_predictions(model, X[test], y[test])
 
 # %%
 # MKLpy: a list of kernel matrices, and weights of them.
@@ -88,3 +90,4 @@ kernels = [(name, "gaussian", columns) for name, columns in groups.items()]
 many = MultipleKernelClassifier(kernels, n_features=100, random_state=0).fit(table[::2], kinds[::2])
 print({name: round(float(weight), 2) for name, weight in many.kernel_weights_by_name().items()})
 print(f"accuracy {many.score(table[1::2], kinds[1::2]):.3f}")
+plot_kernel_weights(many)

@@ -39,4 +39,4 @@ for kernel in ("gaussian", "laplacian", "chi2", "intersection", "exponentiated_c
 # %%
 # The last kernel between a bin that holds a tenth of the words and other bins, with all other bins alike.
 
-plot_learned_kernel(model, columns=20, centre=0.1)
+plot_learned_kernel(model, columns=20, centre=0.1, reach=0.4)

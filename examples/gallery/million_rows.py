@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from bochner import KernelRegressor, open_rows
+from bochner.plots import plot_learned_kernel
 
 n_rows = int(os.environ.get("BOCHNER_GALLERY_ROWS", "30000"))
 folder = tempfile.TemporaryDirectory()
@@ -51,6 +52,11 @@ print(model.summary())
 new = rng.standard_normal((2000, 10))
 truth = np.sin(new[:, 0] + new[:, 1])
 print(f"R² on new rows without noise: {model.score(new, truth):.4f}")
+
+# %%
+# The kernel of the two columns that count.
+
+plot_learned_kernel(model, columns=("x0", "x1"))
 
 # %%
 folder.cleanup()
