@@ -291,7 +291,7 @@ def _encoder(state: Any) -> Any:
 
 def _names(columns: dict[str, Any]) -> Array:
     names = columns["names"]
-    if not all(isinstance(name, str) for name in names) or len(names) != columns["number"]:
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len(names) != columns["number"]:
         raise ModelFileError("Its columns have not one name each.")
     return np.array(names, dtype=object)
 

@@ -417,6 +417,7 @@ CHANGES = {
     "other coefficients": lambda header, arrays: arrays.update(coef_=arrays["coef_"][:-1]),
     "other columns": lambda header, _: header["columns"].update(number=5),
     "very many columns": lambda header, _: header["columns"].update(number=10**12),
+    "names that are a text": lambda header, _: header["columns"].update(names="abc"),
     "names without columns": lambda header, _: header["columns"].update(names=["a"]),
     "very many columns of a map": lambda header, _: fields_of(header).update(n_columns=10**12),
     "a map of something else": lambda header, _: fields_of(header).update(kernel=3),
