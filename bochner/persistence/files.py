@@ -283,7 +283,7 @@ def _model(read: tuple[dict[str, Any], dict[str, Array]], own: Mapping[str, type
 
 def _names(columns: dict[str, Any]) -> Array:
     names = columns["names"]
-    if not all(isinstance(name, str) for name in names) or len(names) != columns["number"]:
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len(names) != columns["number"]:
         raise ModelFileError("Its columns have not one name each.")
     return np.array(names, dtype=object)
 
