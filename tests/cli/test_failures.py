@@ -122,6 +122,9 @@ def test_a_full_disk(folder):
         done = shell(f"bochner predict m.safetensors people.csv {output}", folder)
         assert done.returncode == 1
         assert done.stderr == "Error: the disk is full, and nothing was written. Make room, or write elsewhere.\n"
+    done = shell("bochner inspect m.safetensors > /dev/full", folder)
+    assert done.returncode == 1
+    assert done.stderr == "Error: the disk is full, and nothing was written. Make room, or write elsewhere.\n"
     before = (folder / "m.safetensors").read_bytes()
     done = shell(
         "ulimit -f 1; bochner fit people.csv -t income --drop id,class --features 40 --test 0 -o m.safetensors", folder
