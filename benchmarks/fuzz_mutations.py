@@ -118,7 +118,8 @@ def other_tensors(rng: Generator, data: bytes) -> bytes:
         case 0:
             entry["shape"] = [[10**12], [2**62, 4], [0, 10**15], [-1], [], [1] * 40, "big", [1.5]][rng.integers(8)]
         case 1:
-            entry["dtype"] = ["F32", "I64", "BOOL", "F8_E4M3", "BF16", "C64", "X9", "", 3][rng.integers(9)]
+            kinds = ["F32", "I64", "BOOL", "F8_E4M3", "BF16", "C64", "X9", "", 3]
+            entry["dtype"] = _pick(rng, [kind for kind in kinds if kind != entry["dtype"]])
         case 2:
             entry["data_offsets"] = [[0, 10**15], [8, 0], [-8, 8], [0], [2**64, 2**64]][rng.integers(5)]
         case 3:

@@ -91,7 +91,8 @@ def _ones_like_fit(model: Any) -> Any:
     views = getattr(model, "_views", getattr(model, "views_", None))
     if views is not None and views.labels:
         tables = [_ones(view.n_features_in_) for view in views.tables]
-        _need(len(tables) == len(views.labels), "it has not one table for each view")
+        named, numbered = all(isinstance(label, str) for label in views.labels), tuple(range(len(tables)))
+        _need(len(set(views.labels)) == len(tables) and (named or views.labels == numbered), "its views have no names")
         if any(table is None for table in tables):
             return None
         return dict(zip(views.labels, tables, strict=True)) if isinstance(views.labels[0], str) else tables

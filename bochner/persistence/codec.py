@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from bochner.arrays import Array
+from bochner.estimators.views import View, Views
 from bochner.persistence import registry
 from bochner.persistence.errors import ModelFileError
 from bochner.statistics import Moments
@@ -123,9 +124,9 @@ class Encoder:
         own = self._classes.get(cls.__name__) is cls
         if cls is TableEncoder:
             return {"$class": cls.__name__, "fields": value.state()}
-        if cls.__name__ in registry.estimators() and next(registry.names(cls), None):
-            return {"$class": cls.__name__, "fields": self._dict(vars(value), where)}
-        if not own and next(registry.names(cls), None) is None:
+        if cls is View:
+            return {"$class": "View", "fields": self._dict(vars(value), where)}
+        if not own and registry.parts().get(cls.__name__) is not cls:
             raise ModelFileError(_refusal(value, where))
         before, self._single = self._single, self._single and cls is not Moments
         content = {f.name: self.encode(getattr(value, f.name), f"{where}.{f.name}") for f in fields(value)}
@@ -143,6 +144,8 @@ class Decoder:
         self._classes = classes
         self._uses: Counter[str] = Counter()
         self._depth = 0
+        self._in_views = False
+        """Whether the tables of ``Views`` are decoded, the only place of a ``View``."""
         self._room = MOST_ZEROS * sum(array.nbytes for array in arrays.values())
 
     def decode(self, value: Any) -> Any:
@@ -213,8 +216,8 @@ class Decoder:
             return self._made(self._classes[name], content)
         if name in registry.parts():
             return self._made(registry.parts()[name], content)
-        if name == "View":
-            view = registry.estimators()[name]()
+        if name == "View" and self._in_views:
+            view: Any = View()
             vars(view).update({key: self.decode(content[key]) for key in content if key in VIEW_FIELDS})
             return view
         if name == TableEncoder.__name__:
@@ -225,7 +228,12 @@ class Decoder:
         known = {f.name for f in fields(cls)} if is_dataclass(cls) else set()
         if unknown := set(content) - known:
             raise ModelFileError(f"Its {cls.__name__} has the unknown field {min(unknown)!r}.")
-        return cls(**{name: self.decode(item) for name, item in content.items()})
+        values = {}
+        for name, item in content.items():
+            self._in_views = cls is Views and name == "tables"
+            values[name] = self.decode(item)
+        self._in_views = False
+        return cls(**values)
 
 
 VIEW_FIELDS = ("n_features_in_", "feature_names_in_", "encoder_")

@@ -261,7 +261,7 @@ def _check_format(header: dict[str, Any]) -> None:
 def _model(read: tuple[dict[str, Any], dict[str, Array]], own: Mapping[str, type]) -> Any:
     header, arrays = read
     name = header["class"]
-    if name not in registry.estimators() or name == "View":
+    if name not in registry.estimators():
         raise ModelFileError(f"It holds a {name!r}, which is no estimator of this version of bochner.")
     cls = registry.estimators()[name]
     decoder = Decoder(arrays, classes=own)
@@ -283,7 +283,7 @@ def _model(read: tuple[dict[str, Any], dict[str, Array]], own: Mapping[str, type
 
 def _names(columns: dict[str, Any]) -> Array:
     names = columns["names"]
-    if not all(isinstance(name, str) for name in names) or len(names) != columns["number"]:
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len(names) != columns["number"]:
         raise ModelFileError("Its columns have not one name each.")
     return np.array(names, dtype=object)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import is_dataclass
 from functools import cache
 from typing import Any
@@ -13,7 +13,7 @@ from bochner.calibration import SoftmaxCalibration
 from bochner.estimators import classifiers, multiple, regressors, transformer
 from bochner.estimators.parts import Part
 from bochner.estimators.saving import Saved
-from bochner.estimators.views import View, Views
+from bochner.estimators.views import Views
 from bochner.features.inputs import HomogeneousInput, TransformInput
 from bochner.persistence.errors import ModelFileError
 from bochner.solvers.group_path import GroupLassoPath
@@ -40,8 +40,7 @@ def estimators() -> dict[str, type]:
     """Estimators by the name of their class."""
     from bochner import exact  # which takes a while
 
-    found = {name: cls for room in (*ROOMS, exact) for name, cls in vars(room).items() if _is_estimator(cls)}
-    return found | {View.__name__: View}
+    return {name: cls for room in (*ROOMS, exact) for name, cls in vars(room).items() if _is_estimator(cls)}
 
 
 @cache
@@ -58,12 +57,6 @@ def own_classes(classes: Sequence[Any]) -> dict[str, type]:
         if not (isinstance(cls, type) and issubclass(cls, kernels.Kernel)):
             raise ModelFileError(f"classes must be classes of kernels, such as classes=[MyKernel], got {cls!r} among them.")
     return {cls.__name__: cls for cls in classes}
-
-
-def names(cls: type) -> Iterator[str]:
-    """The name under which a class can be stored, if it can."""
-    if parts().get(cls.__name__) is cls or estimators().get(cls.__name__) is cls:
-        yield cls.__name__
 
 
 def _is_estimator(cls: Any) -> bool:

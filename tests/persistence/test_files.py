@@ -387,6 +387,7 @@ CHANGES = {
     "other coefficients": lambda header, arrays: arrays.update(coef_=arrays["coef_"][:-1]),
     "other columns": lambda header, _: header["columns"].update(number=5),
     "very many columns": lambda header, _: header["columns"].update(number=10**12),
+    "names that are a text": lambda header, _: header["columns"].update(names="abc"),
     "names without columns": lambda header, _: header["columns"].update(names=["a"]),
     "very many columns of a map": lambda header, _: fields_of(header).update(n_columns=10**12),
     "a map of something else": lambda header, _: fields_of(header).update(kernel=3),
@@ -417,6 +418,29 @@ def test_headers_that_do_not_fit_are_refused(saved, name):
     rewritten(saved, CHANGES[name])
     with pytest.raises(ModelFileError, match="cannot be loaded"):
         bochner.load(saved)
+
+
+@pytest.mark.parametrize("name", ["KernelClassifier", "MultipleKernelClassifier", "GMKLClassifier"])
+def test_fewer_classes_than_scores_are_refused(path, name):
+    """A prediction of the missing class would be an error later."""
+    fitted(name, "gaussian").save(path)
+    rewritten(path, lambda _, arrays: arrays.update(classes_=arrays["classes_"][:1]))
+    with pytest.raises(ModelFileError, match="classes_ are not as many"):
+        bochner.load(path)
+
+
+def test_views_have_names_or_numbers_and_stand_in_their_place(path):
+    views = {"a": rows()[:, :2], "b": rows()[:, 2:]}
+    model = MultipleKernelRegressor("gaussian", n_features=8, alpha=0.1, random_state=0).fit(views, target(rows()))
+    model.save(path)
+    good = path.read_bytes()
+    rewritten(path, lambda header, _: header["attributes"]["_views"]["fields"].update(labels={"$tuple": [0.5, "b"]}))
+    with pytest.raises(ModelFileError, match="views have no names"):
+        bochner.load(path)
+    path.write_bytes(good)
+    rewritten(path, lambda header, _: header["attributes"].update(a_={"$class": "View", "fields": {}}))
+    with pytest.raises(ModelFileError, match="'View', which is not among"):
+        bochner.load(path)
 
 
 def test_json_bombs_are_refused(path):
