@@ -15,7 +15,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 VECLIB_
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-gpu lint figures bench lock changelog clean distclean check-python FORCE
+.PHONY: help demo test test-gpu lint docs figures bench lock changelog clean distclean check-python FORCE
 
 help: ## show this list
 	@echo "make TARGET, where TARGET is one of"
@@ -38,6 +38,10 @@ lint: $(READY) ## ruff, mypy, codespell
 	$(PY) -m mypy
 	$(PY) -m codespell_lib
 	$(PY) tools/changelog.py --check
+
+docs: $(READY) ## build the documentation site, warnings are errors: build/docs/index.html
+	$(ONE_THREAD) $(PY) -m sphinx -W --keep-going $(ARGS) docs build/docs
+	@echo "The site is ready, open it in a browser: file://$(CURDIR)/build/docs/index.html"
 
 figures: $(READY) ## draw the figures of the documentation again
 	$(PY) docs/figures/make.py
@@ -63,7 +67,7 @@ lock: check-python ## write requirements/dev.lock anew from requirements/dev.in
 	echo "Wrote $(LOCK)"
 
 clean: ## remove the report, caches and build leftovers
-	rm -rf report build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf report build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis docs/auto_examples docs/generated docs/sg_execution_times.rst
 	find bochner tests benchmarks experiments examples tools docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean ## the same, and .venv

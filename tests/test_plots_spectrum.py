@@ -86,9 +86,9 @@ def test_the_kernel_of_two_columns(turned, ax):
 def test_a_kernel_of_histograms_is_drawn_around_a_centre(ax):
     X = np.random.default_rng(0).uniform(size=(60, 2))
     model = FourierFeatures("chi2").fit(X)
-    plot_learned_kernel(model, ax, 1, centre=0.5)
+    plot_learned_kernel(model, ax, 1, centre=0.5, reach=0.75)
     x, k = ax.get_lines()[0].get_xydata().T
-    assert x[0] == 0
+    assert (x[0], x[-1]) == (0, 1.25)
     np.testing.assert_allclose(k, 2 * 0.5 * x / (0.5 + x))
     assert ax.get_xlabel() == "x1"
 

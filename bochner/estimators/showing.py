@@ -37,7 +37,7 @@ class Showing:
     def report(
         self, path: str | os.PathLike[str] = "report.html", X: Any = None, y: Any = None, *, title: str | None = None
     ) -> Path:
-        """Write a page of HTML about this model to ``path`` and return it: see :func:`bochner.model_report.write_model_report`."""
+        """Write a page about this model to ``path`` and return it: see :func:`bochner.model_report.write_model_report`."""
         check_is_fitted(self)
         from bochner.model_report import write_model_report
 

@@ -31,6 +31,7 @@ def plot_learned_kernel(
     columns: str | int | tuple[str | int, str | int] | None = None,
     *,
     centre: float | None = None,
+    reach: float | None = None,
 ) -> Axes:
     """The learned kernel k(x, x + t) as one column of x changes by t, or two of them, while the others stay.
 
@@ -46,6 +47,8 @@ def plot_learned_kernel(
     centre : float, optional
         Kernels of histograms are no functions of differences: k(centre, x) is drawn, with all other columns at zero. One,
         unless it is given.
+    reach : float, optional
+        How far columns go to each side, in their own units.
 
     Examples
     --------
@@ -66,7 +69,8 @@ def plot_learned_kernel(
     centre = (1.0 if of_histograms else 0.0) if centre is None else float(centre)
     names = [column_names(model)[i] for i in chosen]
     labels = names if of_histograms else [f"change of {name}" for name in names]
-    grids = [_grid(model, i, centre, LINE_POINTS if len(chosen) == 1 else PLANE_POINTS) for i in chosen]
+    size = LINE_POINTS if len(chosen) == 1 else PLANE_POINTS
+    grids = [_grid(kernel, centre, _reach_of(model, i, centre) if reach is None else float(reach), size) for i in chosen]
     fixed = np.zeros((1, seen_width(model)))
     fixed[0, chosen] = centre
     ax = given_or_new(ax)
@@ -119,7 +123,7 @@ def plot_frequencies(model: Any, ax: Axes | None = None, column: str | int | Non
     i = column_of(model, column)
     frequencies = fetch64(feature_map.frequencies)[i :: feature_map.n_columns].ravel() / _spread(model)[i]
     x, density = frequency_density(model.kernel_, seen_width(model), i)
-    ends = np.linspace(x[0], x[-1], BARS + 1)
+    ends = np.linspace(x[0], x[-1], _bars(len(frequencies)) + 1)
     counts, _ = np.histogram(frequencies, ends)
     ax = given_or_new(ax)
     heights = counts / (len(frequencies) * np.diff(ends))
@@ -129,6 +133,11 @@ def plot_frequencies(model: Any, ax: Axes | None = None, column: str | int | Non
     ax.set_ylim(0, HEADROOM * max(heights.max(), density.max()))
     ax.legend(frameon=False, fontsize="small", loc="upper center", ncols=2)
     return ax
+
+
+def _bars(n: int) -> int:
+    """Bars of a histogram of n numbers: few for few, so that they do not look rougher than they are."""
+    return int(np.clip(round(2.5 * n ** (1 / 3)), 10, BARS))
 
 
 def frequency_density(kernel: Any, n_columns: int, column: int) -> tuple[Array, Array]:
@@ -219,15 +228,17 @@ def _spread(model: Any) -> Array:
     return np.ones(seen_width(model)) if standardiser is None else np.asarray(standardiser.spread)
 
 
-def _grid(model: Any, column: int, centre: float, size: int) -> Array:
-    """Values of a column (size,) around the centre, for as far as it is drawn."""
-    kernel, scale = model.kernel_, float(model.kernel_.scales(seen_width(model))[column])
-    of_histograms = bool(np.isfinite(kernel.lower))
+def _reach_of(model: Any, column: int, centre: float) -> float:
+    """How far a column is drawn to each side: three standard deviations, or until the kernel is small."""
     standardiser = getattr(model, "standardiser_", None)
-    spread = float(_spread(model)[column])
     if standardiser is not None and np.any(standardiser.spread != 1):
-        reach = SPREADS * spread
-    else:
-        base = getattr(kernel, "base", kernel)
-        reach = _reach(base.replace(scale=scale), centre)
-    return np.linspace(max(0.0, centre - reach) if of_histograms else centre - reach, centre + reach, size)
+        return SPREADS * float(_spread(model)[column])
+    kernel = model.kernel_
+    scale = float(kernel.scales(seen_width(model))[column])
+    return _reach(getattr(kernel, "base", kernel).replace(scale=scale), centre)
+
+
+def _grid(kernel: Any, centre: float, reach: float, size: int) -> Array:
+    """Values of a column (size,) around the centre; kernels of histograms stop at zero."""
+    low = max(0.0, centre - reach) if np.isfinite(kernel.lower) else centre - reach
+    return np.linspace(low, centre + reach, size)
