@@ -124,8 +124,8 @@ def _quality(model: Any, X: Any, y: Any, drawn: list[Picture]) -> Iterator[Block
     error = getattr(model, "validation_error_", None)
     if error is not None:
         yield Text(
-            "The held-out error of the fit, of rows that were left out in turn while the rest were fitted, is "
-            f"{error:.4g}{_unit(model)} Kernel and penalty were chosen by it, so that it is a little too good."
+            "The held-out error of the fit, of rows that were not fitted when they were predicted, is "
+            f"{error:.4g}{_unit(model)} Kernel and penalty were chosen by it: it is too good, the more the fewer the rows."
         )
     if X is not None and hasattr(model, "predict"):
         found = scores(model, X, y)
@@ -286,7 +286,7 @@ def _time(model: Any) -> Iterator[Block]:
 def _loading(model: Any) -> Iterator[Block]:
     here = "  # where it was fitted"
     if hasattr(model, "save") and hasattr(bochner, "load"):
-        lines = ["import bochner", "", f'model.save("model.bochner"){here}', 'model = bochner.load("model.bochner")']
+        lines = ["import bochner", "", f'model.save("model.safetensors"){here}', 'model = bochner.load("model.safetensors")']
     else:
         lines = ["import joblib", "", f'joblib.dump(model, "model.joblib"){here}', 'model = joblib.load("model.joblib")']
     verb = "predict" if hasattr(model, "predict") else "transform"

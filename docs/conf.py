@@ -29,7 +29,6 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
-    "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["figures/reproduce/*.md", "auto_examples/*.md", "auto_examples/*.py.md5"]

@@ -13,7 +13,7 @@ from bochner.kernels import KERNELS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "changes" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 DECIMAL = re.compile(r"\d+\.\d+")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 

@@ -67,7 +67,7 @@ def test_every_public_name_is_in_the_reference():
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """The site, built with warnings as errors from a copy of its sources; the gallery is not run, only shown."""
-    for name in ("sphinx", "myst_parser", "furo", "sphinx_gallery", "sphinx_design", "sphinx_copybutton", "matplotlib"):
+    for name in ("sphinx", "myst_parser", "furo", "sphinx_gallery", "sphinx_copybutton", "matplotlib"):
         pytest.importorskip(name)
     folder = tmp_path_factory.mktemp("site")
     ignored = shutil.ignore_patterns("auto_examples", "generated", "__pycache__")

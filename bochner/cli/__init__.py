@@ -63,7 +63,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _handed_over(APART[given[0]], f"bochner {given[0]}", given[1:])
         if importlib.util.find_spec("typer") is None and name not in OF_APP:
             return _plain(given)
-        return _handed_over(APP, "bochner" if name is None else f"bochner {name}", given)
+        try:
+            return _handed_over(APP, "bochner" if name is None else f"bochner {name}", given)
+        except KeyboardInterrupt:  # before a command was there to say more
+            return 130
     except BrokenPipeError:  # whoever reads has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

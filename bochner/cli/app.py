@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import redirect_stdout
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -63,7 +64,8 @@ def top(
 ) -> None:
     """Kernel machines that learn their own kernel."""
     if context.invoked_subcommand is None:
-        sys.stderr.write(context.get_help() + "\n")
+        with redirect_stdout(sys.stderr):  # where Typer prints help
+            sys.stdout.write(context.get_help())
         raise typer.Exit(2)
 
 

@@ -162,7 +162,8 @@ def find_column(name: str, names: Sequence[str], path: str, option: str) -> str:
     if name in names:
         return name
     low = {each.lower(): each for each in names}
-    near = [low[each] for each in difflib.get_close_matches(name.lower(), list(low), n=3, cutoff=0.5)]
+    alike = [name.lower()] if name.lower() in low else difflib.get_close_matches(name.lower(), list(low), n=2, cutoff=0.65)
+    near = [low[each] for each in alike]
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
     shown = ", ".join(map(repr, names[:12])) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
     raise CommandError(f"{_named(path)} has no column {name!r} ({option}).{hint} Its columns are {shown}.", code=2)

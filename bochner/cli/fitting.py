@@ -97,7 +97,7 @@ def _fit_table(data: str, asked: Asked, options: FitOptions, bar: Bar) -> tuple[
         model = make_model(problem.task, options, problem.X.schema.names)
         with bar.watching(model):
             model.fit(problem.X, problem.y, sample_weight=problem.weight)
-        outcome.refitted = problem.n_rows
+        outcome.refitted, test = problem.n_rows, None  # of which the new model has seen all
     return model, outcome, test
 
 

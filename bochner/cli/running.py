@@ -47,6 +47,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         try:
             with interruptible(), plain_warnings():
                 command(*args, **options)
+                sys.stdout.flush()
         except BrokenPipeError:
             raise
         except CommandError as error:
@@ -59,9 +60,18 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             if os.environ.get(TRACE):
                 raise
             tell(f"Error: {in_words(error)}")
+            _let_go_of_output()
             raise typer.Exit(FAILED) from None
 
     return run
+
+
+def _let_go_of_output() -> None:
+    """Send what is left for standard output nowhere, where that takes no more: Python would try again at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def in_words(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ from bochner.tables.frames import cells_of
 
 FEW_CLASSES = 10
 """Whole numbers of no more distinct values than this are classes, unless the task is given."""
-TASKS = ("auto", "regression", "classification")
+INDEX = re.compile(r"__index_level_\d+__")
+"""Names that pandas gives the index of a table in files; in CSV it has none."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,8 @@ def make_problem(table: Any, asked: Asked, path: str) -> Problem:
         raise CommandError(f"{target!r} is both --target and --weight: give another weight.", code=USAGE)
     if target in dropped:
         raise CommandError(f"{target!r} is both --target and among --drop: take it out of --drop.", code=USAGE)
-    columns = [name for name in names if name not in {target, weight, *dropped}]
+    index = {name for name in names if name == "" or INDEX.fullmatch(name)}
+    columns = [name for name in names if name not in {target, weight, *dropped, *index}]
     if not columns:
         raise CommandError(f"{path} has no columns left to learn from beside {target!r}.")
     y, missing = _targets(table, names.index(target), target)

@@ -123,7 +123,7 @@ def plot_frequencies(model: Any, ax: Axes | None = None, column: str | int | Non
     i = column_of(model, column)
     frequencies = fetch64(feature_map.frequencies)[i :: feature_map.n_columns].ravel() / _spread(model)[i]
     x, density = frequency_density(model.kernel_, seen_width(model), i)
-    ends = np.linspace(x[0], x[-1], BARS + 1)
+    ends = np.linspace(x[0], x[-1], _bars(len(frequencies)) + 1)
     counts, _ = np.histogram(frequencies, ends)
     ax = given_or_new(ax)
     heights = counts / (len(frequencies) * np.diff(ends))
@@ -133,6 +133,11 @@ def plot_frequencies(model: Any, ax: Axes | None = None, column: str | int | Non
     ax.set_ylim(0, HEADROOM * max(heights.max(), density.max()))
     ax.legend(frameon=False, fontsize="small", loc="upper center", ncols=2)
     return ax
+
+
+def _bars(n: int) -> int:
+    """Bars of a histogram of n numbers: few for few, so that they do not look rougher than they are."""
+    return int(np.clip(round(2.5 * n ** (1 / 3)), 10, BARS))
 
 
 def frequency_density(kernel: Any, n_columns: int, column: int) -> tuple[Array, Array]:

@@ -98,6 +98,8 @@ def _of_pandas(series: Any) -> Cells:
     import pandas as pd
 
     kinds, dtype = pd.api.types, series.dtype
+    if isinstance(dtype, pd.ArrowDtype):
+        return _of_arrow(series.array.__arrow_array__())
     if isinstance(dtype, pd.CategoricalDtype):
         levels = [text_of(value) for value in dtype.categories]
         return Cells("levels", clean_text(np.array([*levels, None], dtype=object)[series.cat.codes.to_numpy()]))
@@ -115,8 +117,6 @@ def _of_pandas(series: Any) -> Cells:
         return Cells("times", series.to_numpy(dtype="datetime64[us]"))
     if kinds.is_timedelta64_dtype(dtype):
         return Cells("numbers", series.dt.total_seconds().to_numpy(dtype=np.float64, na_value=np.nan))
-    if isinstance(dtype, pd.ArrowDtype):
-        return _of_arrow(series.array.__arrow_array__())
     return Cells(*of_objects(series.to_numpy(dtype=object)))
 
 

@@ -31,10 +31,10 @@ def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("cli")
     people().to_csv(place / "people.csv", index=False)
     people(60, seed=1).to_csv(place / "new.csv", index=False)
+    income = "bochner fit people.csv -t income --drop id,class --weight w --kernel gaussian --features 40 --std --json"
+    classes = "bochner fit people.csv --target class --drop id --drop income --drop w --kernel gaussian --features 40"
     done = shell(
-        "bochner fit people.csv -t income --drop id,class --weight w --kernel gaussian --features 40 --std -o income.safetensors"
-        " --json > income.json; bochner fit people.csv --target class --drop id --drop income --drop w --kernel gaussian"
-        " --features 40 -o class.safetensors",
+        f"{income} -o income.safetensors > income.json; {classes} -o class.safetensors",
         place,
     )
     assert done.returncode == 0, done.stderr
@@ -111,7 +111,8 @@ def test_rows_in_every_format(suffix, folder):
     elif suffix == "feather":
         new.to_feather(path)
     elif suffix == "jsonl":
-        new.to_json(path, orient="records", lines=True)
+        rows = new.astype(object).where(new.notna(), None).to_dict("records")
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     else:
         new.to_csv(path, index=False, sep="\t" if suffix == "tsv" else ",")
     both = shell(
@@ -204,3 +205,21 @@ def test_files_larger_than_memory_are_read_in_blocks(folder):
     told = json.loads(done.stdout)
     assert (told["rows"], told["tested"]) == (4000, 60)
     assert told["scores"]["KernelRegressor"]["R2"] > told["scores"]["linear (ridge)"]["R2"]
+
+
+def test_the_index_of_pandas_is_no_column(folder):
+    table = people(100).set_index("id", drop=True).rename_axis(None)
+    table.to_csv(folder / "indexed.csv")
+    table.to_parquet(folder / "indexed.parquet")
+    for suffix in ("csv", "parquet"):
+        options = "--drop class,since --kernel gaussian --features 10 --test 0 --json -o indexed.safetensors"
+        done = shell(f"bochner fit indexed.{suffix} -t income {options}", folder)
+        assert done.returncode == 0, done.stderr
+        assert set(json.loads(done.stdout)["relevance"]) == {"age", "city", "noise", "w"}
+        assert done.stderr == ""
+
+
+def test_columns_that_are_left_out_are_named_once(folder):
+    done = shell("bochner fit people.csv -t income --drop class --kernel gaussian --features 10 -o left.safetensors", folder)
+    assert done.returncode == 0
+    assert done.stderr.count("Warning: Column 'id' is left out") == 1

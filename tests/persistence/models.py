@@ -13,8 +13,8 @@ from bochner.kernels import KERNELS
 ESTIMATORS = {
     name: cls
     for room in (bochner, exact)
-    for name, cls in vars(room).items()
-    if name in room.__all__ and isinstance(cls, type) and hasattr(cls, "fit")
+    for name in room.__all__
+    if isinstance(cls := getattr(room, name), type) and hasattr(cls, "fit")
 }
 """All public estimators by name."""
 PAIRS = [(name, kernel) for name in ESTIMATORS for kernel in KERNELS]

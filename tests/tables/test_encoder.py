@@ -1,4 +1,5 @@
 import datetime
+import decimal
 import json
 
 import numpy as np
@@ -274,3 +275,41 @@ def test_states_of_another_kind():
 def test_its_repr():
     assert repr(TableEncoder()) == "TableEncoder(most_levels=40)"
     assert repr(TableEncoder().fit(pd.DataFrame({"a": ["x", "y", "z"]}))) == "TableEncoder(1 columns to 3)"
+
+
+def test_further_types_of_pandas():
+    """Periods, nullable and Arrow's types, decimals, times of day, bytes, sparse columns."""
+    day = datetime.date(2024, 2, 29)
+    table = pd.DataFrame(
+        {
+            "decimal": [decimal.Decimal("1.5"), None],
+            "period": pd.period_range("2020-01", periods=2, freq="M"),
+            "string": pd.array(["a", None], dtype="string"),
+            "boolean": pd.array([True, None], dtype="boolean"),
+            "arrow date": pd.array([day, None], dtype=pd.ArrowDtype(pa.date32())),
+            "arrow text": pd.array(["x", "y"], dtype=pd.ArrowDtype(pa.string())),
+            "time": [datetime.time(1, 2), None],
+            "bytes": [b"u", b"v"],
+            "sparse": pd.arrays.SparseArray([0.0, 2.0]),
+        }
+    )
+    encoder = TableEncoder().fit(table)
+    found = dict(zip(encoder.names_out, encoder.transform(table).T.tolist(), strict=True))
+    assert found == {
+        "decimal": [1.5, 1.5],
+        "decimal=(missing)": [0.0, 1.0],
+        "period.month": [1.0, 2.0],
+        "period.weekday": [2.0, 5.0],
+        "period.seconds": [1577836800.0, 1580515200.0],
+        "string=a": [1.0, 0.0],
+        "string=(missing)": [0.0, 1.0],
+        "boolean": [1.0, 1.0],
+        "boolean=(missing)": [0.0, 1.0],
+        "arrow date.seconds": [1709164800.0, 1709164800.0],
+        "arrow date=(missing)": [0.0, 1.0],
+        "arrow text=y": [0.0, 1.0],
+        "time": [3720.0, 3720.0],
+        "time=(missing)": [0.0, 1.0],
+        "bytes=v": [0.0, 1.0],
+        "sparse": [0.0, 2.0],
+    }
