@@ -160,7 +160,7 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--limit", type=float, default=1800.0, metavar="S", help="seconds after which a peer is stopped")
     parser.add_argument("--list", action="store_true", help="no run: list the fits that would be done, in order")
-    parser.add_argument("--merge", type=Path, metavar="FILE", help="no run: take over the rows of another file of results")
+    parser.add_argument("--merge", type=Path, nargs="+", metavar="FILE", help="no run: take over the rows of other files")
     parser.add_argument("--table", action="store_true", help="no run: rewrite the tables and the figure from the file")
     return parser.parse_args()
 

@@ -3,7 +3,7 @@
     python benchmarks/uci.py                     what benchmarks/results/uci.json does not hold yet; hours
     python benchmarks/uci.py --sets airfoil wine --methods bochner grid --splits 0 --fresh
     python benchmarks/uci.py --budget 3000       start no new fit after 3000 seconds; run again to go on
-    python benchmarks/uci.py --merge FILE        no run: take over the rows of a file made on another machine
+    python benchmarks/uci.py --merge FILE        no run: take over the rows of files made elsewhere
     python benchmarks/uci.py --table             no run: rewrite the tables of docs/benchmarks.md and the figure
 
 Regression: the UCI sets of at least 500 rows with their own splits, all ten where there are fewer than 2000 rows (a test
@@ -12,18 +12,20 @@ training rows, and the score is the root mean squared error (RMSE) of the standa
 split 80/20 by class and standardised, and MNIST (its own split, pixels from 0 to 1); the scores are error rate and log
 loss. ``seconds`` is the time of a fit with all its tuning, ``predict_seconds`` that of the predictions on the test rows.
 
-- bochner: KernelRegressor or KernelClassifier with n_features=4000, all else by default.
+- bochner: KernelRegressor or KernelClassifier with effort="default", from 2000 rows on on a GPU where there is one.
+- bochner fast: effort="fast" with n_features=4000, the paper's learner; bochner best: effort="best", for few sets on a GPU.
 - grid, regression: RBFSampler(n_components=4000) and Ridge(solver="cholesky"), 5 gammas x 3 penalties by 3 folds, refitted
   on all rows. It gets the results of GridSearchCV in less time, since work that a plain search repeats is shared: this
   flatters its time (see uci_methods.py, which also holds the ranges of all searches).
 - grid, classification: the same features and LogisticRegression, 5 gammas x 3 values of C by accuracy on at most 5000 rows
   (the features shared likewise), then refitted on all rows; at most 100 iterations each, scikit-learn's default.
 - kernel ridge: the grid of the regression on the full kernel matrix, up to 5000 training rows.
-- gp: Gaussian process with one length scale a column, maximum likelihood from one start, up to 1500 training rows.
+- gp gaussian, gp matern32: exact Gaussian processes with one length scale a column, by GPyTorch where it is installed (``pip
+  install gpytorch``, see uci_gp.py); beyond 2000 rows only on a GPU.
 - svc: 5 gammas x 3 values of C by accuracy; beyond 8000 training rows tuned on 5000 of them; up to 20,000. No log loss.
 - boosted trees: HistGradientBoosting, stopped early, 2 learning rates x 3 sizes of tree by 3 folds; for classes 2 x 2 by
   accuracy on at most 8000 rows, then refitted on all rows.
-- xrfm: xRFM by default, where it is installed (``pip install xrfm``), split 0; beyond 10,000 rows only on a GPU.
+- xrfm: xRFM by default, where it is installed (``pip install xrfm``); beyond 10,000 rows only on a GPU.
 
 Rows are written as soon as they are there, cheap fits first, and a rerun leaves out those that exist unless --fresh is
 given. A method that fails leaves a row with its error. Every row names the manifest (machine, versions, commit) it
@@ -135,7 +137,7 @@ def merge(old: list[Row], new: list[Row]) -> list[Row]:
 
 def about_this_run() -> tuple[str, dict[str, Any]]:
     """The manifest of this process and its id."""
-    about = manifest(None, (*PACKAGES, "torch", "xrfm"))
+    about = manifest(None, (*PACKAGES, "torch", "gpytorch", "xrfm"))
     about["gpu"] = _gpu()
     lasting = json.dumps({key: value for key, value in about.items() if key != "date"}, sort_keys=True)
     return hashlib.sha256(lasting.encode()).hexdigest()[:8], about
@@ -188,7 +190,8 @@ def run(todo: Sequence[Job], store: Store, options: argparse.Namespace) -> None:
     """Run the jobs that have no row yet, write each row at once, and stop when the budget is spent."""
     rows, _ = store.read()
     done = set() if options.fresh else {key_of(row) for row in rows}
-    todo = [job for job in todo if job.key not in done]
+    part, n_parts = options.part
+    todo = [job for job in todo if job.key not in done][part::n_parts]
     name, about = about_this_run()
     start = time.monotonic()
     print(f"{len(todo)} fits to do, {len(rows)} rows in {store.path}", flush=True)
@@ -218,10 +221,10 @@ def chosen(names: list[str] | None, known: Sequence[str], kind: str) -> list[str
 
 def reported(store: Store, options: argparse.Namespace, write: Callable[[list[Row], dict[str, Any]], None]) -> bool:
     """Whether the options ask for no run: other rows are taken over, or the report is written."""
-    if options.merge:
-        if not options.merge.exists():
-            raise SystemExit(f"{options.merge} does not exist.")
-        store.add(*Store(options.merge).read())
+    for other in options.merge or ():
+        if not other.exists():
+            raise SystemExit(f"{other} does not exist.")
+        store.add(*Store(other).read())
     if options.table:
         rows, manifests = store.read()
         if not rows:
@@ -243,9 +246,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--splits", nargs="+", type=int, help="default: 0 to 9 below 2000 rows, else 0 to 2")
     parser.add_argument("--fresh", action="store_true", help="fit again what already has a row")
     parser.add_argument("--budget", type=float, metavar="SECONDS", help="start no new fit after this time")
+    told = "of the fits that are to do, those that leave I when numbered by N: for N processes, each with its own --results"
+    parser.add_argument("--part", nargs=2, type=int, default=(0, 1), metavar=("I", "N"), help=told)
     parser.add_argument("--jobs", type=int, default=-1, help="processes of the searches of svc and of the logistic grid")
     parser.add_argument("--list", action="store_true", help="no run: list the fits that would be done, in order")
-    parser.add_argument("--merge", type=Path, metavar="FILE", help="no run: take over the rows of another file of results")
+    parser.add_argument("--merge", type=Path, nargs="+", metavar="FILE", help="no run: take over the rows of other files")
     parser.add_argument("--table", action="store_true", help="no run: rewrite the tables and the figure from the file")
     return parser.parse_args()
 

@@ -13,14 +13,14 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from harness import ROOT
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -28,6 +28,7 @@ from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, train_
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 from uci_data import DataSet, Task
+from uci_gp import fit_process
 
 sys.path.append(str(ROOT))  # for a copy of the repository that is not installed
 from bochner import KernelClassifier, KernelRegressor
@@ -50,7 +51,11 @@ CLASS_TREES = {"learning_rate": (0.05, 0.1), "max_leaf_nodes": (8, 31)}
 CLASS_TREE_OPTIONS = {"max_iter": 500, "early_stopping": True, "n_iter_no_change": 10}
 CLASS_TUNING_ROWS, LOGISTIC_TUNING_ROWS = 8000, 5000
 SVC_ALL_ROWS, SVC_TUNING_ROWS, SVC_MOST_ROWS = 8000, 5000, 20_000
-KERNEL_RIDGE_ROWS, GP_ROWS, XRFM_CPU_ROWS = 5000, 1500, 10_000
+KERNEL_RIDGE_ROWS, GP_CPU_ROWS, XRFM_CPU_ROWS = 5000, 2000, 10_000
+DEVICE_ROWS = 2000
+"""Rows from which on ours computes on a GPU, where there is one."""
+BEST_SETS = ("kin40k", "protein", "mnist")
+"""Sets of effort="best"."""
 
 Fitted = tuple[Any, dict[str, Any]]
 
@@ -84,21 +89,41 @@ def gammas(X: np.ndarray) -> np.ndarray:
     return np.array(GAMMAS) / (X.shape[1] * X.var())
 
 
-def fit_bochner(X: np.ndarray, y: np.ndarray, run: Run) -> Fitted:
-    """KernelRegressor as it comes."""
-    model = KernelRegressor(n_features=N_FEATURES, random_state=run.seed).fit(X, y)
+def fit_bochner(X: np.ndarray, y: np.ndarray, run: Run, **options: Any) -> Fitted:
+    """KernelRegressor with effort="default", or with options."""
+    options = {"effort": "default", "device": _device(X)} | options
+    model = KernelRegressor(**options, random_state=run.seed).fit(X, y)
     return model, _learned(model)
 
 
-def fit_bochner_classes(X: np.ndarray, y: np.ndarray, run: Run) -> Fitted:
-    """KernelClassifier as it comes."""
-    model = KernelClassifier(n_features=N_FEATURES, random_state=run.seed).fit(X, y)
+def fit_bochner_classes(X: np.ndarray, y: np.ndarray, run: Run, **options: Any) -> Fitted:
+    """KernelClassifier with effort="default", or with options."""
+    options = {"effort": "default", "device": _device(X)} | options
+    model = KernelClassifier(**options, random_state=run.seed).fit(X, y)
     return model, _learned(model)
+
+
+def _device(X: np.ndarray) -> str | None:
+    """Where ours computes: on a GPU where there is one, and many rows."""
+    return "cuda" if len(X) >= DEVICE_ROWS and _has_gpu() else None
+
+
+def _has_gpu() -> bool:
+    try:
+        import torch
+    except ImportError:
+        return False
+    return bool(torch.cuda.is_available())
 
 
 def _learned(model: Any) -> dict[str, Any]:
+    base = getattr(model.kernel_, "base", model.kernel_)
     return {
-        "kernel": type(model.kernel_).__name__,
+        "kernel": type(base).__name__,
+        "metric": "full" if base is not model.kernel_ else "diagonal",
+        "finish": model.finish_,
+        "size": model.feature_map_.n_features,
+        "device": model.device,
         "alpha": float(model.alpha_),
         "n_iter": int(model.n_iter_),
         "converged": bool(model.converged_),
@@ -137,13 +162,9 @@ def fit_kernel_ridge(X: np.ndarray, y: np.ndarray, run: Run) -> Fitted:
     return search, _plain(search.best_params_)
 
 
-def fit_gp(X: np.ndarray, y: np.ndarray, run: Run) -> Fitted:
-    """Gaussian process with one length scale a column, by maximum likelihood from one start."""
-    kernel = ConstantKernel(1.0, (1e-3, 1e3)) * RBF(np.ones(X.shape[1]), (1e-2, 1e3)) + WhiteKernel(0.1, (1e-6, 10.0))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a useless column has a length scale at its bound
-        model = GaussianProcessRegressor(kernel, normalize_y=True, random_state=run.seed).fit(X, y)
-    return model, {"kernel": str(model.kernel_)}
+def fit_gp(X: np.ndarray, y: np.ndarray, run: Run, smoothness: float | None = None) -> Fitted:
+    """Exact Gaussian process with one length scale a column, by marginal likelihood: Gaussian, or Matern of a smoothness."""
+    return fit_process(X, y, run.seed, smoothness)
 
 
 def fit_trees(X: np.ndarray, y: np.ndarray, run: Run) -> Fitted:
@@ -172,6 +193,18 @@ def fit_xrfm(X: np.ndarray, y: np.ndarray, run: Run) -> Fitted:
     X, X_val, y, y_val = train_test_split(X.astype(np.float32), y.astype(np.float32), test_size=0.2, random_state=run.seed)
     model = xRFM(device=device, tuning_metric="mse", random_state=run.seed, verbose=False)
     model.fit(X, y[:, None], X_val, y_val[:, None])
+    return model, {"device": str(device)}
+
+
+def fit_xrfm_classes(X: np.ndarray, y: np.ndarray, run: Run) -> Fitted:
+    """The same for classes, by accuracy."""
+    import torch
+    from xrfm import xRFM
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    X, X_val, y, y_val = train_test_split(X.astype(np.float32), y, test_size=0.2, random_state=run.seed, stratify=y)
+    model = xRFM(device=device, tuning_metric="accuracy", random_state=run.seed, verbose=False)
+    model.fit(X, y, X_val, y_val)
     return model, {"device": str(device)}
 
 
@@ -221,16 +254,30 @@ def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _xrfm_takes(data: DataSet) -> bool:
     """Whether xrfm can be imported and, for large sets, a GPU is there."""
-    try:
-        import torch
-        import xrfm  # noqa: F401
-    except ImportError:
-        return False
-    return data.n <= XRFM_CPU_ROWS or torch.cuda.is_available()
+    return find_spec("xrfm") is not None and (data.n <= XRFM_CPU_ROWS or _has_gpu())
+
+
+def _gp_takes(data: DataSet) -> bool:
+    """The same of GPyTorch."""
+    return find_spec("gpytorch") is not None and (data.n <= GP_CPU_ROWS or _has_gpu())
 
 
 METHODS: tuple[Method, ...] = (
-    Method(name="bochner", task="regression", fit=fit_bochner, cost=lambda data: 20 + 0.015 * data.n_train, d=N_FEATURES),
+    Method(name="bochner", task="regression", fit=fit_bochner, cost=lambda data: 15 + 0.01 * data.n_train),
+    Method(
+        name="bochner fast",
+        task="regression",
+        fit=partial(fit_bochner, effort="fast", n_features=N_FEATURES, device=None),
+        cost=lambda data: 20 + 0.015 * data.n_train,
+        d=N_FEATURES,
+    ),
+    Method(
+        name="bochner best",
+        task="regression",
+        fit=partial(fit_bochner, effort="best"),
+        cost=lambda data: 0.1 * data.n_train,
+        takes=lambda data: data.name in BEST_SETS and _has_gpu(),
+    ),
     Method(name="grid", task="regression", fit=fit_grid, cost=lambda data: 2 + 0.01 * data.n_train, d=N_FEATURES),
     Method(
         name="kernel ridge",
@@ -240,11 +287,18 @@ METHODS: tuple[Method, ...] = (
         takes=lambda data: data.n_train <= KERNEL_RIDGE_ROWS,
     ),
     Method(
-        name="gp",
+        name="gp gaussian",
         task="regression",
         fit=fit_gp,
-        cost=lambda data: 5e-6 * data.m * data.n_train**2,
-        takes=lambda data: data.n_train <= GP_ROWS,
+        cost=lambda data: 2e-6 * data.n_train**2,
+        takes=_gp_takes,
+    ),
+    Method(
+        name="gp matern32",
+        task="regression",
+        fit=partial(fit_gp, smoothness=1.5),
+        cost=lambda data: 2e-6 * data.n_train**2,
+        takes=_gp_takes,
     ),
     Method(name="boosted trees", task="regression", fit=fit_trees, cost=lambda data: 15 + 0.005 * data.n_train),
     Method(
@@ -253,14 +307,21 @@ METHODS: tuple[Method, ...] = (
         fit=fit_xrfm,
         cost=lambda data: 1 + 1e-6 * data.n_train**2,
         takes=_xrfm_takes,
-        one_split=True,
     ),
+    Method(name="bochner", task="classification", fit=fit_bochner_classes, cost=lambda data: 20 + 0.01 * data.n_train),
     Method(
-        name="bochner",
+        name="bochner fast",
         task="classification",
-        fit=fit_bochner_classes,
+        fit=partial(fit_bochner_classes, effort="fast", n_features=N_FEATURES, device=None),
         cost=lambda data: 100 + 0.02 * data.n_train,
         d=N_FEATURES,
+    ),
+    Method(
+        name="bochner best",
+        task="classification",
+        fit=partial(fit_bochner_classes, effort="best"),
+        cost=lambda data: 0.1 * data.n_train,
+        takes=lambda data: data.name in BEST_SETS and _has_gpu(),
     ),
     Method(
         name="grid",
@@ -281,6 +342,13 @@ METHODS: tuple[Method, ...] = (
         task="classification",
         fit=fit_tree_classes,
         cost=lambda data: 60 + 1e-3 * data.n_train * data.m**0.5,
+    ),
+    Method(
+        name="xrfm",
+        task="classification",
+        fit=fit_xrfm_classes,
+        cost=lambda data: 1 + 1e-6 * data.n_train**2,
+        takes=_xrfm_takes,
     ),
 )
 """All contestants, ours first in each task."""

@@ -35,13 +35,14 @@ FEW_ROWS = 2000
 """Below it one part that is set aside says little: several are, in turn."""
 MOST_SPLITS = 3
 """"Several": so many."""
-FEW_STAGE = Stage(2000, 400, 2, keep=3)
-"""The only stage of the search where rows are few."""
+FEW_STAGE = Stage(2000, 400, 2, keep=40, worse=3.0)
+"""The only stage of the search where rows are few: nearly all candidates stay, so that each is judged on every part."""
 MOST_UNSEEN = 4000
 """Most rows that are set aside to choose by."""
 EVIDENCE_ROWS = 800
 """Rows on which scales are learned by evidence."""
-EVIDENCE_FAMILY = "matern32"
+EVIDENCE_FAMILIES = {"evidence": "matern32", "smooth evidence": "gaussian"}
+"""Families whose scales of the largest evidence are starts, under their names; where rows are many, the first alone."""
 INNER_PARTS = 5
 """Parts of the rows to learn from, where the rows set aside leave only one."""
 MOST_VALIDATED = 2
@@ -204,10 +205,11 @@ class Teacher:
         xp = namespace(chunks[0].targets)
         X = xp.concat([rows.X if is_foreign(rows.X) else dense(rows.X) for rows in chunks])
         targets = xp.concat([rows.targets for rows in chunks])
-        family = get_kernel(EVIDENCE_FAMILY)
-        start = family.replace(scale=np.full(n_columns, median_scale(family, fetch64(X[:128, :]))))
-        learned = learn_by_evidence(start, X, targets - xp.mean(targets, axis=0))
-        scales["evidence"] = learned.scales(n_columns)
+        for name in list(EVIDENCE_FAMILIES)[: 2 if folds.n < FEW_ROWS else 1]:
+            family = get_kernel(EVIDENCE_FAMILIES[name])
+            start = family.replace(scale=np.full(n_columns, median_scale(family, fetch64(X[:128, :]))))
+            learned = learn_by_evidence(start, X, targets - xp.mean(targets, axis=0))
+            scales[name] = learned.scales(n_columns)
         return Starts(self.metric.families, scales)
 
     def candidates(self, folds: FoldedRows, starts: Starts) -> list[Candidate]:
@@ -314,7 +316,7 @@ def judged(
     """Finalists with their errors on unseen rows: each on centres, and the kernel of the descent on random features too."""
     stage = teacher.metric.stages(learned_on.n)[-1]
     judge = teacher.place(Folds((Rows.stack(list(learned_on.head(stage.n_rows).parts)), unseen), validated=(1,)))
-    stage = replace(stage, n_rows=judge.n)
+    stage = replace(stage, n_rows=judge.n, n_centres=judge.n if judge.n < FEW_ROWS else stage.n_centres)
     space = CentreSpace(judge, stage, teacher.criterion, teacher.rng)
     if "centres" in teacher.metric.finishes:
         for candidate in finalists:

@@ -39,7 +39,7 @@ STEP_UNIT = 0.2
 """A metric A becomes A (I + STEP_UNIT T): an entry of T that is one is a large change."""
 MOST_CHANGE = 20.0
 """The largest entry of T, and the largest change of the logarithm of a scale in the same units."""
-GRADIENT_ROWS = 4000
+GRADIENT_ROWS = 16_000
 """Most rows over which gradients are averaged."""
 SPREAD_ROWS = 512
 """Rows whose distances say how wide a kernel is."""
@@ -64,12 +64,16 @@ KEPT_SHARE = 0.999
 
 @dataclass(frozen=True)
 class Stage:
-    """One size: rows, centres among them, most steps of each candidate, how many candidates stay."""
+    """One size: rows, centres among them, most steps of each candidate, how many candidates stay.
+
+    One whose error is ``worse`` times that of the best goes no further.
+    """
 
     n_rows: int
     n_centres: int
     steps: int
     keep: int
+    worse: float = CLEARLY_WORSE
 
 
 @dataclass(frozen=True)
@@ -218,10 +222,21 @@ class CentreSpace:
         return sum(sums) / sum(part.n for part in parts)
 
     def improve(
-        self, candidate: Candidate, kind: str, steps: int, rank: int | None = None, way: str = "products"
+        self,
+        candidate: Candidate,
+        kind: str,
+        steps: int,
+        rank: int | None = None,
+        way: str = "products",
+        *,
+        must: bool = False,
     ) -> Candidate:
-        """The best of a candidate and of its next metrics of one kind, learned in one of WAYS."""
-        found = candidate if way == "gradient" else self._by_products(candidate, kind, steps, rank)
+        """The best of a candidate (unless it ``must`` be of the kind, and is not) and of its next metrics of one kind.
+
+        They are learned in one of WAYS.
+        """
+        start = replace(candidate, value=np.inf) if must and candidate.kind != kind else candidate
+        found = start if way == "gradient" else self._by_products(start, kind, steps, rank)
         return found if way == "products" else self.descend(found, kind, GRADIENT_STEPS * steps, rank)
 
     def descend(self, candidate: Candidate, kind: str, steps: int, rank: int | None = None) -> Candidate:
@@ -238,7 +253,7 @@ class CentreSpace:
             kernel, back = moved(start, change)
             trial = self.evaluate(replace(best, kernel=kernel, kind=kind), gradient=True)
             if trial.value < best.value:
-                best = replace(trial, gain=1 - trial.value / candidate.value)
+                best = replace(trial, gain=_gain(trial, candidate))
             return trial.value, back(kernel.unconstrain(trial.evaluation.gradient.named().parameters))
 
         far = np.full(len(start.theta) if not isinstance(start, MetricKernel) else start.metric.shape[1] ** 2, MOST_CHANGE)
@@ -252,12 +267,16 @@ class CentreSpace:
             kernel = with_metric(current.kernel, self.gradient_products(current), kind, rank)
             start = replace(current, kernel=rescaled(kernel, width / self.width(kernel)), kind=kind)
             current = self.best_width(start, NEXT_FACTOR)
-            gain = 1 - current.value / best.value
-            if gain > 0:
-                best = replace(current, gain=gain)
+            if current.value < best.value:
+                best = replace(current, gain=_gain(current, best))
             elif current.value > GIVE_UP * best.value:
                 break
         return best
+
+
+def _gain(new: Candidate, old: Candidate) -> float:
+    """By which part of the old one the new error is lower; nothing where the old one does not count."""
+    return 1 - new.value / old.value if np.isfinite(old.value) else 0.0
 
 
 def _squares(rows: Array) -> Array:
@@ -318,7 +337,7 @@ def search(
             tried = [
                 each if each.kind == "given" else space.improve(each, each.kind, stage.steps, rank, way) for each in larger
             ]
-        staying = best_of(tried, stage.keep)
+        staying = best_of(tried, stage.keep, stage.worse)
         if record is not None:
             for candidate in sorted(tried, key=lambda each: each.value):
                 record(space, candidate, number)
@@ -337,7 +356,8 @@ def _first_stage(
     for start in starts.scales:
         radial = [each for each in given if each.start == start and each.kernel.geometry == "radial"]
         for candidate in sorted(radial, key=lambda each: each.value)[:BEST_FAMILIES]:
-            grown += [space.improve(candidate, kind, stage.steps, rank, way) for kind in _kinds_from(candidate, kinds)]
+            some = _kinds_from(candidate, kinds)
+            grown += [space.improve(candidate, kind, stage.steps, rank, way, must=must) for kind in some]
     return grown if must else [*given, *grown]
 
 
@@ -346,10 +366,10 @@ def _kinds_from(candidate: Candidate, kinds: Sequence[str]) -> list[str]:
     return [kind for kind in kinds if kind != "diagonal" or candidate.start == "isotropic" or len(kinds) == 1]
 
 
-def best_of(candidates: Sequence[Candidate], keep: int) -> list[Candidate]:
-    """The best candidates, each recipe once, without those clearly worse than the best."""
+def best_of(candidates: Sequence[Candidate], keep: int, worse: float = CLEARLY_WORSE) -> list[Candidate]:
+    """The best candidates, each recipe once, without those whose error is ``worse`` times that of the best."""
     of_recipe: dict[tuple[str, str, str], Candidate] = {}
     for candidate in sorted(candidates, key=lambda each: each.value):
         of_recipe.setdefault(candidate.recipe, candidate)
     ordered = list(of_recipe.values())
-    return [each for each in ordered[:keep] if each.value <= CLEARLY_WORSE * ordered[0].value]
+    return [each for each in ordered[:keep] if each.value <= worse * ordered[0].value]

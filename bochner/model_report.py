@@ -291,7 +291,8 @@ def _loading(model: Any) -> Iterator[Block]:
         lines = ["import joblib", "", f'joblib.dump(model, "model.joblib"){here}', 'model = joblib.load("model.joblib")']
     verb = "predict" if hasattr(model, "predict") else "transform"
     yield Code("\n".join([*lines, f"model.{verb}(rows)"]))
-    if hasattr(model, "feature_names_in_") and len(names := column_names(model)) <= MOST_ROWS:
-        yield Text(f"Rows have these columns: {', '.join(names)}.")
+    names = getattr(model, "feature_names_in_", None)
+    if names is not None and len(names) <= MOST_ROWS:
+        yield Text(f"Rows have these columns: {', '.join(map(str, names))}.")
     elif hasattr(model, "n_features_in_"):
         yield Text(f"Rows have {model.n_features_in_} columns, in the order of those of the fit.")

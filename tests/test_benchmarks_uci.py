@@ -97,7 +97,7 @@ def test_a_rerun_skips_rows_that_exist_and_a_failure_is_a_row(tmp_path, capsys, 
 
     store = uci.Store(tmp_path / "uci.json")
     todo = uci.plan([data_set("a")], [method("any", fit)], [0, 1])
-    options = argparse.Namespace(fresh=False, budget=None, jobs=1, commit=None)
+    options = argparse.Namespace(fresh=False, budget=None, jobs=1, commit=None, part=(0, 1))
     uci.run(todo[:1], store, options)
     uci.run(todo, store, options)
     assert fits == [0, 1]
@@ -191,7 +191,7 @@ def rows():
         row("bike", 0, "xrfm", 0.01, manifest="there"),
         row("wine", 0, "bochner", 0.5, n=40),
         row("wine", 0, "grid", 0.4, n=40),
-        row("wine", 0, "gp", None, error="MemoryError: too large"),
+        row("wine", 0, "gp gaussian", None, error="MemoryError: too large"),
         row("magic", 0, "bochner", None, **classes),
         row("magic", 0, "svc", None, **classes | {"error_rate": 0.04}),
     ]
@@ -204,7 +204,7 @@ def test_methods_are_compared_on_shared_splits_and_times_on_one_machine(rows):
     assert scores.ratio("bike", "bochner", "xrfm", "rmse") == pytest.approx(2.0)
     assert scores.ratio("bike", "bochner", "grid", "seconds") == pytest.approx(2.0)
     assert scores.ratio("bike", "bochner", "xrfm", "seconds") is None
-    assert scores.ratio("wine", "bochner", "gp", "rmse") is None
+    assert scores.ratio("wine", "bochner", "gp gaussian", "rmse") is None
     assert scores.best("bike", "rmse") == "xrfm"
 
 
@@ -221,10 +221,11 @@ def test_tables_come_from_rows_alone(rows, tmp_path):
     assert "Better than the grid on 1 of 2 sets" in text
     assert "worst 1.250 (wine). Goals: better on 80 %, missed; never above 1.02, missed." in text
     assert "- rmse, xrfm: 1 of 1 sets lost: bike (2.00)." in text
-    assert "Failed: gp on wine, split 0 (MemoryError: too large)." in text
+    assert "Failed: gp gaussian on wine, split 0 (MemoryError: too large)." in text
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
-    assert ["elevators", "0.365", "", "not measured"] in lines
-    assert ["bike", "0.025", "0.0200", "reached"] in lines
+    assert ["bochner", "bike", "0.001", "0.0200", "not reached"] in lines
+    assert ["bochner fast", "bike", "0.025", "", "not measured"] in lines
+    assert ["grid", "3.00", "0.79", "1", "0", "1"] in lines  # third of three on bike; ours has 0.5 and 1.25 times its error
     assert "error rate, svc: 1 of 1 sets lost: magic (1.25)." in text
     assert figure.read_bytes().startswith(b"\x89PNG")
 

@@ -10,6 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "bochner"
 LAYERS = (
     ("arrays", "blas", "durable", "memory"),
+    ("tables",),
     ("kernels", "sampling", "losses", "penalties", "statistics", "calibration", "folds", "rows"),
     ("features", "solvers", "streamed", "centres"),
     ("engines", "descent", "span"),
@@ -31,7 +32,7 @@ LAYERS = (
     ("spectra",),
     ("estimators",),
     ("exact",),
-    ("plots", "report", "scores"),
+    ("plots", "report", "scores", "persistence"),
     ("__init__",),
     ("model_report",),
     ("vision",),
@@ -44,13 +45,16 @@ NARROWER = {
     "exact": {"arrays", "blas", "memory", "kernels", "losses", "standardise", "folds", "solvers", "descent", "estimators"},
 }
 """Rooms that see less than what is below them: a solver knows no kernel, the exact counterparts no random features."""
-FROM_METHODS = {"estimators": {"plots", "model_report"}}
-"""Rooms above that a room may import inside functions, as a method hands over to them: ``model.plot`` to ``plots``."""
-HEAVY = {"torch", "dask", "distributed", "matplotlib", "pandas", "polars", "pyarrow", "h5py", "zarr", "onnx", "jax", "cupy"}
+FROM_METHODS = {"estimators": {"persistence", "plots", "model_report"}}
+"""Rooms above that a room may import inside functions, as a method hands over to them: ``model.save`` to ``persistence``."""
+HEAVY = {
+    "torch", "dask", "distributed", "matplotlib", "pandas", "polars", "pyarrow", "h5py", "zarr", "onnx", "onnxruntime",
+    "safetensors", "jax", "cupy",
+}  # fmt: skip
 """Imported inside the functions that need them, nowhere at the top of a file."""
 IMAGES = {"cv2", "skimage", "PIL", "maxflow"}
 """Libraries of images and graphs that vision imports, and the experiments on it."""
-SKLEARN = {"estimators", "exact", "vision", "reproduce"}
+SKLEARN = {"cli", "estimators", "exact", "persistence", "vision", "reproduce"}
 """Rooms that import scikit-learn: its face, and learners that stand on it."""
 FILES = sorted(PACKAGE.rglob("*.py"))
 
@@ -154,6 +158,14 @@ def test_importing_bochner_loads_nothing_heavy():
     assert "bochner" in extra
     assert not extra & HEAVY
     assert not loaded("import bochner") & {"torch", "matplotlib"}
+
+
+@pytest.mark.parametrize("name", sorted(FROM_METHODS))
+def test_rooms_above_are_imported_in_two_files_and_when_asked(name):
+    files = [path for path in FILES if room(module_of(path)) == name]
+    above = [path.name for path in files if {room(module) for module, _ in imports(path)} & FROM_METHODS[name]]
+    assert above == ["saving.py", "showing.py"]
+    assert not any(top and room(module) in FROM_METHODS[name] for path in files for module, top in imports(path))
 
 
 def test_the_reading_of_imports(tmp_path):

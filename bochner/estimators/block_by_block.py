@@ -23,13 +23,17 @@ from bochner.estimators.blocks import (
     travelling,
     weights_of,
 )
+from bochner.estimators.encoding import encoder_of
 from bochner.memory import as_bytes
-from bochner.rows import Block, RowSource
+from bochner.rows import Block, EncodedRows, RowSource
 from bochner.rows.checks import check_values
 
 
 def new_blocks(estimator: Any, source: RowSource) -> Generator[Block, None, None]:
     """One pass over rows for a fitted estimator, within its ``max_memory`` if it has one."""
+    encoder = encoder_of(estimator)
+    if encoder is not None and isinstance(source, EncodedRows):
+        source = source.encoded_by(encoder)
     if hasattr(estimator, "n_features_in_"):
         check_columns(estimator, source, reset=False)
     n_rows = block_size(source, as_bytes(getattr(estimator, "max_memory", None)))

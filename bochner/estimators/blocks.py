@@ -17,13 +17,14 @@ import numpy as np
 
 from bochner.arrays import Array, is_foreign
 from bochner.engines.dask_rows import DaskRows, dask_rows, is_dask
+from bochner.estimators.encoding import ENCODER, encoder_of, keep_encoder
 from bochner.estimators.folds import FOLDS, LARGE, is_fraction, is_splitter, is_validation_set, listed_parts
 from bochner.estimators.validation import check_block, check_weights, refuse_masked
 from bochner.folds import FoldedRows, Rows
 from bochner.kernels import Kernel
 from bochner.memory import as_bytes, readable
 from bochner.progress import CountLine
-from bochner.rows import Block, RowSource, Sample, from_arrays
+from bochner.rows import Block, EncodedRows, RowSource, Sample, from_arrays
 from bochner.rows.source import Layout, Sampler
 from bochner.standardise import ColumnSums
 from bochner.streamed import Cut, HashCut, ListedCut, PassKeeper, PassRecord, StreamedFolds, watched_pass
@@ -272,11 +273,22 @@ def as_source(X: Any, y: Any = None, sample_weight: Any = None) -> Any:
 def check_columns(estimator: Any, source: RowSource | DaskRows | Layout, *, reset: bool) -> None:
     """Learn the number and the names of a source's columns, or compare them with the learned ones."""
     if reset:
+        vars(estimator).pop(ENCODER, None)
+        if isinstance(source, EncodedRows):
+            keep_encoder(estimator, source.encoder)
+            return
         estimator.n_features_in_ = source.n_columns
         if source.names is not None:
             estimator.feature_names_in_ = np.array(source.names, dtype=object)
         elif hasattr(estimator, "feature_names_in_"):  # of an earlier fit
             del estimator.feature_names_in_
+        return
+    if encoder_of(estimator) is not None:
+        if not isinstance(source, EncodedRows):
+            raise ValueError(
+                f"{type(estimator).__name__} was fitted on a table that it encoded as numbers: open rows of files with "
+                "encode=True, and give others as a table."
+            )
         return
     advice = "open it with columns=" if isinstance(source, RowSource) else "give X[columns]"
     known = getattr(estimator, "feature_names_in_", None)

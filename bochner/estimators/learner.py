@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.arrays import Array
 from bochner.descent import NO_SCALE, TOLERANCES, UNSEEN_PARTS, Descent, Level, Plan, family_name
 from bochner.effects import MOST_COLUMNS, total_effects
+from bochner.estimators.encoding import column_names, origin_names
 from bochner.estimators.folds import (
     EXPECTED,
     about_validation_set,
@@ -27,6 +28,7 @@ from bochner.estimators.folds import (
     is_validation_set,
     split_rows,
 )
+from bochner.estimators.saving import Saved
 from bochner.estimators.showing import Showing
 from bochner.estimators.validation import (
     check_flags,
@@ -51,7 +53,7 @@ FEW_ROWS = 30
 CRITERIA = ("auto", "holdout", "kfold", "loo")
 
 
-class KernelLearner(Showing, BaseEstimator):
+class KernelLearner(Showing, Saved, BaseEstimator):
     """An estimator that learns a kernel's parameters by the gradient of held-out error, on features or without.
 
     Subclasses have the parameters kernel, scale, alpha, criterion, validation, scale_penalty, scale_penalty_strength,
@@ -329,14 +331,24 @@ class KernelLearner(Showing, BaseEstimator):
         return found
 
     def _column_names(self) -> list[str]:
-        return [str(name) for name in getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)])]
+        return column_names(self)
 
-    def relevance_by_name(self) -> dict[str, float]:
-        """The relevance of each column by its name, most relevant first."""
+    def relevance_by_name(self, by: str = "encoded") -> dict[str, float]:
+        """The relevance of each column by its name, most relevant first.
+
+        Of a table with categories or dates these are the columns that it was encoded to, such as "city=Rome"; with
+        ``by="column"`` each column of the table has the sum of theirs, in units of the largest.
+        """
         check_is_fitted(self)
-        names = self._column_names()
-        order = np.argsort(-self.relevance_, kind="stable")
-        return {names[i]: float(self.relevance_[i]) for i in order}
+        check_option("by", by, ("encoded", "column"))
+        names, relevance = self._column_names(), self.relevance_
+        if by == "column":
+            origins = origin_names(self)
+            names = list(dict.fromkeys(origins))
+            sums = np.array([sum(self.relevance_[[each == name for each in origins]]) for name in names])
+            relevance = sums / max(float(sums.max()), np.finfo(np.float64).tiny)
+        order = np.argsort(-relevance, kind="stable")
+        return {names[i]: float(relevance[i]) for i in order}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

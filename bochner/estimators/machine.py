@@ -82,6 +82,7 @@ class KernelMachine(KernelLearner):
     checkpoint and random_state.
     """
 
+    _encodes_tables = True
     n_features: int | None
     metric: str
     rank: int | None
@@ -191,6 +192,7 @@ class KernelMachine(KernelLearner):
         self, folds: FoldedRows, rows: Rows, rng: np.random.Generator, before: Kernel | None, kept: NoCheckpoint
     ) -> LearnedKernel:
         """Learn from rows in parts; ``rows`` are those in memory, and ``kept`` is what is known of this fit already."""
+        self._n_rows = folds.n_to_fit
         folds = folds if self._learned_on is None else on_device(folds, self._learned_on)
         plan = self._plan(folds.n, folds.n_columns, before)
         if folds.in_memory.n < folds.n and self.schedule != "full":  # kernels are tried on the sample alone
@@ -342,8 +344,8 @@ class KernelMachine(KernelLearner):
     def _grow(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Add rows to the normal equations of a fitted model and solve them again; kernel and penalty stay."""
         if self.moments_ is None:
-            advice = "fit with keep_moments=True"
-            if self.keep_moments:
+            advice = "fit with keep_moments=True, and save a model that is to keep them with compact=False"
+            if self.keep_moments and isinstance(self.feature_map_, CentreMap):
                 n = self.feature_map_.n_features
                 advice = f"they are not made of {n} centres; begin with partial_fit, or fit with n_centres=2000"
             raise ValueError(f"partial_fit needs the sums over earlier rows: {advice}.")

@@ -12,6 +12,8 @@ from bochner.arrays import Array, dense
 from bochner.estimators.dictionary import MOST_FEATURES, SEARCH_FEATURES, default_features, kernel_dictionary
 from bochner.estimators.machine import KernelMachine
 from bochner.estimators.multiple_choices import check_choices
+from bochner.estimators.parts import ColumnsOfBlocks
+from bochner.estimators.saving import Saved
 from bochner.estimators.showing import Showing
 from bochner.estimators.validation import on_host
 from bochner.estimators.views import resolve
@@ -25,9 +27,10 @@ SAMPLE_ROWS = 256
 """Rows whose distances make the median."""
 
 
-class KernelParts(Showing, BaseEstimator):
+class KernelParts(Showing, Saved, BaseEstimator):
     """Kernels, each on columns of its own, and the parameters of those who learn from them."""
 
+    _encodes_tables = True
     kernels: Any
     loss: str
     n_features: Any
@@ -64,7 +67,8 @@ class KernelParts(Showing, BaseEstimator):
     def _resolve(self, X: Any) -> list[Array]:
         """The rows of each kernel, checked; the kernels become fitted attributes."""
         self._check_choices()
-        self._views, parts = resolve(self, X, self._named_kernels(X))
+        self._views, parts = resolve(self, X, self._named_kernels(ColumnsOfBlocks.of_table(X)), drop=self._automatic)
+        self._drop_factors()
         self.kernel_names_ = np.array(self._views.names, dtype=object)
         return [on_host(part) for part in parts]
 
@@ -74,7 +78,14 @@ class KernelParts(Showing, BaseEstimator):
             self._factors: list[float] = []
             return self.kernels
         kernels, self._factors = kernel_dictionary(X, learned=self._learns_scales)
+        self._factor_names = [name for name, _, _ in kernels]
         return kernels
+
+    def _drop_factors(self) -> None:
+        """Keep the factors of kernels that are there: those of columns that are left out have gone."""
+        if self._factors:
+            names = set(self._views.names)
+            self._factors = [factor for factor, name in zip(self._factors, self._factor_names, strict=True) if name in names]
 
     @property
     def _automatic(self) -> bool:

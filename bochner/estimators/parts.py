@@ -6,7 +6,7 @@ import difflib
 import reprlib
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,8 @@ from sklearn.utils._indexing import _get_column_indices
 from bochner.arrays import Array, is_foreign, namespace
 from bochner.engines.dask_rows import DaskRows
 from bochner.kernels import KERNELS, Kernel, get_kernel
-from bochner.rows import RowSource
+from bochner.rows import EncodedRows, RowSource
+from bochner.tables import TableEncoder, is_table, table_names
 
 TRIPLES = 'triples ("name", kernel, columns), such as [("colour", "gaussian", [0, 1, 2]), ("shape", "chi2", slice(3, 9))]'
 VIEW_TRIPLES = 'triples ("name", kernel, view), such as [("colour", "gaussian", 0), ("shape", "chi2", 1)]'
@@ -61,9 +62,20 @@ class ColumnsOfBlocks:
     """What is known of rows in blocks before they are read: their shape, and the names of their columns if they have any."""
 
     def __init__(self, source: RowSource | DaskRows) -> None:
-        self.shape = source.n_rows, source.n_columns
-        if source.names is not None:
-            self.columns = list(source.names)
+        self.encoder = source.encoder if isinstance(source, EncodedRows) else None
+        names = source.names if self.encoder is None else self.encoder.names_in
+        self.shape = source.n_rows, source.n_columns if self.encoder is None else len(self.encoder.names_in)
+        if names is not None:
+            self.columns = list(names)
+
+    @classmethod
+    def of_table(cls, X: Any) -> Any:
+        """X as it is, or the same of a table of pyarrow's, whose columns are not called so."""
+        if not is_table(X) or hasattr(X, "dtypes"):
+            return X
+        head = cls.__new__(cls)
+        head.encoder, head.shape, head.columns = None, (X.num_rows, X.num_columns), table_names(X)
+        return head
 
     def by_number(self, key: Any) -> Any:
         """A key of columns with numbers in place of names; a slice of names ends with its last one."""
@@ -101,6 +113,22 @@ def parts_of_table(kernels: Any, X: Any) -> tuple[Part, ...]:
     if len(table.shape) != 2 or 0 in table.shape:  # the check of the rows will say so
         return tuple(Part(name, kernel, given) for name, kernel, given, _ in triples)
     return tuple(Part(name, kernel, given, columns=_columns(table, name, key)) for name, kernel, given, key in triples)
+
+
+def encoded_parts(parts: tuple[Part, ...], encoder: TableEncoder, *, drop: bool = False) -> tuple[Part, ...]:
+    """Kernels on columns of a table as kernels on those that it is encoded to.
+
+    Where nothing is left of the columns of a kernel, ``drop`` leaves it out; otherwise that is an error.
+    """
+    result = []
+    for part in parts:
+        columns = None if part.columns is None else encoder.positions(part.columns)
+        if columns is not None and not columns:
+            if drop:
+                continue
+            raise ValueError(f"Kernel {part.name!r} has no columns: all of those it was given were left out.")
+        result.append(replace(part, columns=columns))
+    return tuple(result)
 
 
 def parts_of_views(kernels: Any, labels: tuple[Any, ...]) -> tuple[Part, ...]:

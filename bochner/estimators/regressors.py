@@ -377,7 +377,10 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         """Standard deviations (n, c) of new observations, in the units of the targets."""
         feature_map, sums = self._few_centres or (self.feature_map_, self.moments_)
         if sums is None:
-            raise ValueError("return_std needs the sums over the training rows: fit with keep_moments=True.")
+            raise ValueError(
+                "return_std needs the sums over the training rows: fit with keep_moments=True, and save a model that is to "
+                "keep them with compact=False."
+            )
         rows = self._standardised(on_host(X))
         alphas = np.broadcast_to(self.alpha_, len(self.residual_deviation_))
         result = np.empty((rows.shape[0], len(alphas)))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from bochner.descent import family_name
+from bochner.estimators.encoding import seen_width
 from bochner.kernels import MetricKernel
 
 TOP = 5
@@ -53,7 +54,7 @@ def _kernel(model: Any) -> str:
     if not hasattr(model, "kernel_"):
         return ""
     kernel, n_scales = model.kernel_, getattr(model, "n_scales_", None)
-    n_columns = model.n_features_in_
+    n_columns = seen_width(model)
     if n_scales is None or isinstance(kernel, MetricKernel) or n_scales == n_columns:
         return kernel_in_words(kernel, n_columns)
     return f"{family_name(kernel)}, {_counted(n_scales, 'scale')} for {n_columns} standardised columns"
@@ -126,7 +127,7 @@ def _relevance(model: Any) -> str:
     text = ", ".join(f"{name} {value:.2f}" for name, value in named[:TOP])
     more = _counted(len(named) - TOP, "more column")
     rest = f"; {more} less" if len(named) > TOP else ""
-    out = model.n_features_in_ - len(named)
+    out = seen_width(model) - len(named)
     return f"{text}{rest}" + (f"; {_counted(out, 'column')} not at all" if out else "")
 
 

@@ -13,6 +13,8 @@ from bochner.arrays import Array, fetch64
 from bochner.engines import forward
 from bochner.estimators.block_by_block import block_by_block
 from bochner.estimators.blocks import as_source, check_columns, on_disk
+from bochner.estimators.encoding import column_names
+from bochner.estimators.saving import Saved
 from bochner.estimators.showing import Showing
 from bochner.estimators.validation import all_or_nothing, as_generator, check_rows
 from bochner.features import FeatureChoices, build_map
@@ -24,7 +26,7 @@ SAMPLE_ROWS = 128
 """Rows looked at by scale="median"."""
 
 
-class FourierFeatures(Showing, TransformerMixin, BaseEstimator):
+class FourierFeatures(Showing, TransformerMixin, Saved, BaseEstimator):
     """Features whose inner products approximate a kernel: phi(x) . phi(z) ~ k(x, z).
 
     A linear model on these features is a kernel machine, at a cost linear in the number of rows. Replaces scikit-learn's
@@ -131,7 +133,7 @@ class FourierFeatures(Showing, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         columns = input_features
         if columns is None:
-            columns = getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)])
+            columns = column_names(self)
         elif len(columns) != self.n_features_in_:
             raise ValueError(
                 f"input_features should have length equal to number of features ({self.n_features_in_}), got {len(columns)}."

@@ -15,6 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, _get_feature_names, v
 
 from bochner.arrays import Array, fetch, gpu_of, is_foreign, namespace
 from bochner.engines.dask_rows import is_dask
+from bochner.estimators.encoding import column_names, encoded, encoder_of
 from bochner.kernels import Kernel
 from bochner.rows import Block, RowSource
 
@@ -26,10 +27,10 @@ def check_rows(estimator: Any, X: Any, *, kernel: Kernel, reset: bool) -> Array:
     """X as rows (n, m) of float32 or float64, dense, CSR or of another array library, inside the kernel's domain.
 
     With ``reset`` the number and names of columns are learned, without it they are compared with the learned ones. Errors
-    name the column.
+    name the column. Tables that are not all numbers are encoded, by estimators that do so.
     """
     if isinstance(X, Block):  # of a source whose columns were compared
-        check_block(X, kernel, names=getattr(estimator, "feature_names_in_", None))
+        check_block(X, kernel, names=seen_names(estimator))
         return X.X
     if isinstance(X, RowSource):
         raise ValueError(
@@ -42,7 +43,10 @@ def check_rows(estimator: Any, X: Any, *, kernel: Kernel, reset: bool) -> Array:
     if isinstance(X, str | Path):
         raise ValueError(f"X must be rows, got the path {str(X)!r}: open it with bochner.open_rows({str(X)!r}, target=...).")
     refuse_masked("X", X)
-    if is_foreign(X):
+    table = encoded(estimator, X, reset=reset)
+    if table is not None:
+        X = table
+    elif is_foreign(X):
         X = _check_foreign(estimator, X, reset=reset)
     else:
         refuse_text(X)
@@ -54,8 +58,13 @@ def check_rows(estimator: Any, X: Any, *, kernel: Kernel, reset: bool) -> Array:
             dtype=[np.float64, np.float32],
             ensure_all_finite=False,
         )
-    kernel.check_rows(X, names=getattr(estimator, "feature_names_in_", None))
+    kernel.check_rows(X, names=seen_names(estimator))
     return X
+
+
+def seen_names(estimator: Any) -> Any:
+    """The names of the columns that kernels see, or None where they have none."""
+    return getattr(estimator, "feature_names_in_", None) if encoder_of(estimator) is None else column_names(estimator)
 
 
 def check_block(block: Block, kernel: Any, names: Any) -> None:

@@ -18,7 +18,15 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._indexing import _safe_indexing
 
 from bochner.arrays import Array, is_foreign
-from bochner.estimators.parts import ColumnsOfBlocks, Part, parts_of_table, parts_of_views, refuse_equal_names
+from bochner.estimators.encoding import encoder_of, learn_encoding
+from bochner.estimators.parts import (
+    ColumnsOfBlocks,
+    Part,
+    encoded_parts,
+    parts_of_table,
+    parts_of_views,
+    refuse_equal_names,
+)
 from bochner.estimators.validation import TEXT_KINDS, check_rows, refuse_text
 from bochner.kernels import Kernel
 from bochner.rows import RowSource
@@ -26,6 +34,8 @@ from bochner.rows import RowSource
 
 class View(BaseEstimator):
     """The number and the names of the columns of one view, where scikit-learn's validation keeps and compares them."""
+
+    _encodes_tables = False
 
 
 @dataclass(frozen=True)
@@ -118,6 +128,8 @@ class Views:
     def _check(self, estimator: Any, X: Any, number: int, *, reset: bool) -> Array:
         """One checked table, inside the domains of all kernels on it."""
         together: Any = _Together([part for part in self.parts if part.table == number])
+        if encoder_of(estimator) is not None and not reset:
+            return check_rows(estimator, X, kernel=together, reset=False)
         X = together.without_unused_text(X)
         try:
             return check_rows(estimator, X, kernel=together, reset=reset)
@@ -194,7 +206,7 @@ def _blanked(table: Any, columns: list[int]) -> Any:
     return table
 
 
-def resolve(estimator: Any, X: Any, kernels: Any) -> tuple[Views, list[Array]]:
+def resolve(estimator: Any, X: Any, kernels: Any, *, drop: bool = False) -> tuple[Views, list[Array]]:
     """The kernels that ``kernels`` names for the input X of a fit, and the checked rows (n, m_t) of each.
 
     For a table, the estimator learns ``n_features_in_`` and ``feature_names_in_``. For views it has neither.
@@ -208,6 +220,8 @@ def resolve(estimator: Any, X: Any, kernels: Any) -> tuple[Views, list[Array]]:
         an int, a list of ints, a slice, a mask, names of a DataFrame's columns, or a function of X. For views: one kernel
         for all, a list of one for each, a dict from the name of a view to its kernel, or triples
         ``("name", kernel, view)``.
+    drop : bool
+        Whether kernels are left out whose columns are.
     """
     if is_views(X):
         for learned in ("n_features_in_", "feature_names_in_"):  # of an earlier fit, on a table
@@ -216,17 +230,29 @@ def resolve(estimator: Any, X: Any, kernels: Any) -> tuple[Views, list[Array]]:
         if is_named(X) and not all(isinstance(label, str) for label in labels):
             raise ValueError(f"X is a dict of views, and its keys must be names, got {reprlib.repr(list(labels))}.")
         views = Views(parts_of_views(kernels, labels), labels, tuple(View() for _ in labels))
+        for table in views.tables:
+            table._encodes_tables = getattr(estimator, "_encodes_tables", False)
+        encoder = None
     else:
-        views = Views(parts_of_table(kernels, X))
+        parts = parts_of_table(kernels, ColumnsOfBlocks.of_table(X))
+        every = any(part.columns is None for part in parts)
+        encoder = learn_encoding(estimator, X, None if every else used_columns(parts))
+        views = Views(parts if encoder is None else encoded_parts(parts, encoder, drop=drop))
     refuse_equal_names(views.parts)
-    return views, views._take(estimator, X, reset=True)
+    return views, views._take(estimator, X, reset=encoder is None)
 
 
-def resolve_columns(table: ColumnsOfBlocks, kernels: Any) -> tuple[Views, Any]:
+def resolve_columns(table: ColumnsOfBlocks, kernels: Any, *, drop: bool = False) -> tuple[Views, Any]:
     """The same for rows in blocks, and all kernels as one that checks their rows; the estimator learns nothing."""
-    views = Views(parts_of_table(kernels, table))
+    parts = parts_of_table(kernels, table)
+    views = Views(parts if table.encoder is None else encoded_parts(parts, table.encoder, drop=drop))
     refuse_equal_names(views.parts)
     return views, _Together(list(views.parts))
+
+
+def used_columns(parts: tuple[Part, ...]) -> list[int]:
+    """Numbers of the columns that kernels use."""
+    return sorted({i for part in parts for i in part.columns or ()})
 
 
 def is_views(X: Any) -> bool:

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Array, fetch64
 from bochner.estimators.parts import Part, needs_positive
+from bochner.estimators.saving import Saved
 from bochner.estimators.showing import Showing
 from bochner.estimators.validation import check_flags, check_option, check_weights
 from bochner.estimators.views import by_name, is_named, resolve
@@ -31,7 +32,7 @@ ROUNDING = 1e-8
 """How far a kernel matrix may be from its transpose, as a part of its largest entry."""
 
 
-class KernelSumMachine(Showing, BaseEstimator):
+class KernelSumMachine(Showing, Saved, BaseEstimator):
     """What the regressor and the classifier share: kernel matrices in, weights and machines on their sum out.
 
     Subclasses have the parameters kernels, loss, C, scale, standardize, tol, max_iter and max_memory.

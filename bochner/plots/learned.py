@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from bochner.arrays import fetch64
+from bochner.estimators.encoding import column_names
 from bochner.plots.axes import MAX_DOTS, Axes, draw_diagonal, evenly, few_ticks, given_or_new, ink, plain_ticks, rms_error
 
 MAX_BARS = 200
@@ -107,7 +108,7 @@ def plot_metric(model: Any, ax: Axes | None = None, top: int = 20) -> Axes:
     if top < 1:
         raise ValueError(f"top must be the number of columns to show, at least 1, got {top!r}.")
     shown = np.sort(np.argsort(-np.diagonal(metric), kind="stable")[:top])
-    names = [str(name) for name in getattr(model, "feature_names_in_", [f"x{i}" for i in range(len(metric))])]
+    names = column_names(model)
     values = metric[np.ix_(shown, shown)] / max(float(np.abs(metric).max()), np.finfo(np.float64).tiny)
     ax = given_or_new(ax)
     image = ax.imshow(values, cmap="RdBu_r", vmin=-1, vmax=1, interpolation="nearest")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from bochner.estimators.encoding import seen_width
 from bochner.plots.axes import Axes, given_or_new
 from bochner.plots.learned import (
     plot_calibration,
@@ -110,7 +111,7 @@ def _of_kernel(model: Any) -> Iterator[Picture]:
             "relevance of the columns",
             "How much predictions change where a column has the values of other rows, in units of the largest.",
             lambda ax: plot_relevance(model, ax),
-            rows=min(20, model.n_features_in_),
+            rows=min(20, seen_width(model)),
         )
     if hasattr(model, "kernel_"):
         first, *second = leading_columns(model, 2)
@@ -133,14 +134,14 @@ def _of_kernel(model: Any) -> Iterator[Picture]:
             "metric",
             "Which columns move rows apart (the diagonal), and which do so together.",
             lambda ax: plot_metric(model, ax),
-            rows=min(20, model.n_features_in_),
+            rows=min(20, seen_width(model)),
         )
         yield Picture(
             "learned",
             "leading directions",
             "The directions along which the kernel changes most, and their shares.",
             lambda ax: plot_directions(model, ax),
-            rows=min(12, model.n_features_in_),
+            rows=min(12, seen_width(model)),
         )
     if hasattr(model, "kernel_") and hasattr(getattr(model, "feature_map_", None), "frequencies"):
         yield Picture(
@@ -210,7 +211,7 @@ def has_full_metric(model: Any) -> bool:
 
 def leading_columns(model: Any, k: int) -> list[int]:
     """The numbers of the k most relevant columns, or of the first where the model knows no relevance."""
-    relevance = getattr(model, "relevance_", -np.arange(model.n_features_in_, dtype=float))
+    relevance = getattr(model, "relevance_", -np.arange(seen_width(model), dtype=float))
     return [int(i) for i in np.argsort(-relevance, kind="stable")[:k]]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from bochner.arrays import Array, fetch64
+from bochner.estimators.encoding import column_names, seen_width
 from bochner.plots.axes import Axes, evenly, given_or_new, ink
 from bochner.plots.kernels import _reach
 from bochner.plots.learned import require
@@ -70,7 +71,7 @@ def plot_learned_kernel(
     labels = names if of_histograms else [f"change of {name}" for name in names]
     size = LINE_POINTS if len(chosen) == 1 else PLANE_POINTS
     grids = [_grid(kernel, centre, _reach_of(model, i, centre) if reach is None else float(reach), size) for i in chosen]
-    fixed = np.zeros((1, model.n_features_in_))
+    fixed = np.zeros((1, seen_width(model)))
     fixed[0, chosen] = centre
     ax = given_or_new(ax)
     if len(chosen) == 1:
@@ -121,7 +122,7 @@ def plot_frequencies(model: Any, ax: Axes | None = None, column: str | int | Non
         raise ValueError(f"{type(feature_map).__name__} has no random frequencies: fit with finish='fourier' to have some.")
     i = column_of(model, column)
     frequencies = fetch64(feature_map.frequencies)[i :: feature_map.n_columns].ravel() / _spread(model)[i]
-    x, density = frequency_density(model.kernel_, model.n_features_in_, i)
+    x, density = frequency_density(model.kernel_, seen_width(model), i)
     ends = np.linspace(x[0], x[-1], _bars(len(frequencies)) + 1)
     counts, _ = np.histogram(frequencies, ends)
     ax = given_or_new(ax)
@@ -205,11 +206,6 @@ def plot_directions(model: Any, ax: Axes | None = None, k: int = 3, top: int = 1
     return ax
 
 
-def column_names(model: Any) -> list[str]:
-    """The names of the columns that a model was fitted on, x0, x1, ... where they have none."""
-    return [str(name) for name in getattr(model, "feature_names_in_", [f"x{i}" for i in range(model.n_features_in_)])]
-
-
 def column_of(model: Any, column: str | int | None) -> int:
     """The number of a column by its name or number; of the most relevant one, or the first, where it is None."""
     if column is None:
@@ -229,7 +225,7 @@ def column_of(model: Any, column: str | int | None) -> int:
 def _spread(model: Any) -> Array:
     """Standard deviations (m,) of the columns that a model was fitted on; ones where it did not standardise them."""
     standardiser = getattr(model, "standardiser_", None)
-    return np.ones(model.n_features_in_) if standardiser is None else np.asarray(standardiser.spread)
+    return np.ones(seen_width(model)) if standardiser is None else np.asarray(standardiser.spread)
 
 
 def _reach_of(model: Any, column: int, centre: float) -> float:
@@ -238,7 +234,7 @@ def _reach_of(model: Any, column: int, centre: float) -> float:
     if standardiser is not None and np.any(standardiser.spread != 1):
         return SPREADS * float(_spread(model)[column])
     kernel = model.kernel_
-    scale = float(kernel.scales(model.n_features_in_)[column])
+    scale = float(kernel.scales(seen_width(model))[column])
     return _reach(getattr(kernel, "base", kernel).replace(scale=scale), centre)
 
 

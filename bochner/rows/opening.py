@@ -11,6 +11,7 @@ from bochner.rows import stores, tables
 from bochner.rows.checks import check_dtype, whole_number
 from bochner.rows.columns import Wanted
 from bochner.rows.csv_files import CsvStyle, CsvTable
+from bochner.rows.encoded import open_encoded
 from bochner.rows.files import Paths, find_files, format_of
 from bochner.rows.source import RowSource
 from bochner.rows.svmlight import open_svmlight
@@ -25,6 +26,7 @@ class Request:
     n_columns: int | None
     zero_based: bool | None
     csv: CsvStyle
+    encode: bool = False
 
 
 def open_rows(
@@ -40,6 +42,7 @@ def open_rows(
     decimal: str = ".",
     n_columns: int | None = None,
     zero_based: bool | None = None,
+    encode: bool = False,
 ) -> RowSource:
     """Rows of files, in blocks that fit in memory.
 
@@ -68,6 +71,10 @@ def open_rows(
     n_columns, zero_based : optional
         For svmlight: the number of columns, which saves a pass over the files, and whether columns are numbered from 0. By
         default they are if a first pass finds a 0; if n_columns is given, they are numbered from 1.
+    encode : bool, default=False
+        Whether columns of categories, text, dates, truth values or with gaps become numbers, as
+        :class:`bochner.tables.TableEncoder` makes them, after a pass over all rows that learns levels and medians. For
+        Parquet, Arrow and CSV. Rows for a fitted model are encoded as those of its fit.
 
     Returns
     -------
@@ -96,6 +103,10 @@ def open_rows(
     ):
         if value is not default and found != meant:
             raise ValueError(f"{name}= is an option of {meant} files, and {files[0]} is of format {found}: leave it out.")
+    if encode and found not in TABLES:
+        raise ValueError(
+            f"encode=True is for tables ({', '.join(TABLES)}), and {files[0]} is of format {found}: leave it out."
+        )
     if delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1):
         raise ValueError(f"delimiter must be one character, such as ';', got {delimiter!r}.")
     if decimal not in (".", ","):
@@ -106,6 +117,7 @@ def open_rows(
         None if n_columns is None else whole_number("n_columns", n_columns),
         zero_based,
         CsvStyle(delimiter, header, decimal),
+        encode,
     )
     return FORMATS[found](files, request)
 
@@ -125,13 +137,19 @@ def _npy(files: list[Path], request: Request) -> RowSource:
 
 
 def _tables(make: Callable[[Path, Request], tables.TableFile]) -> Callable[[list[Path], Request], RowSource]:
-    return lambda files, request: tables.open_tables([make(f, request) for f in files], request.wanted, request.dtype)
+    def opened(files: list[Path], request: Request) -> RowSource:
+        open_them = open_encoded if request.encode else tables.open_tables
+        return open_them([make(f, request) for f in files], request.wanted, request.dtype)
+
+    return opened
 
 
 def _stores(make: Callable[[Path], stores.StoreFile]) -> Callable[[list[Path], Request], RowSource]:
     return lambda files, request: stores.open_stores([make(f) for f in files], request.wanted, request.dtype)
 
 
+TABLES = ("parquet", "arrow", "csv")
+"""Formats of named columns of any type."""
 FORMATS: dict[str, Callable[[list[Path], Request], RowSource]] = {
     "parquet": _tables(lambda path, _: tables.ParquetTable(path)),
     "arrow": _tables(lambda path, _: tables.ArrowTable(path)),

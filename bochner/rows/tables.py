@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,8 @@ BUFFER_BYTES = 2**16
 
 
 ENCODE = (
-    "encode it as numbers first, for instance with sklearn.preprocessing.OneHotEncoder(), or name the columns to read by "
-    "columns=[...]"
+    "encode it as numbers first, by encode=True or for instance with sklearn.preprocessing.OneHotEncoder(), or name the "
+    "columns to read by columns=[...]"
 )
 
 
@@ -149,16 +150,20 @@ class TablePart(Part):
         step = max(1, min(step, BATCH_BYTES // (8 * len(names))))
         start = 0
         with closing(guarded(self.table.path, self.table.what, self.table.batches(names, step))) as batches:
-            try:
-                for batch in batches:
-                    if batch.num_rows:
-                        yield self._block(start, batch)
-                    start += batch.num_rows
-            except UnreadableError as error:
-                better = self.table.place(error.__cause__ or error, self.schema)
-                if better is None:
-                    raise
-                raise better from error
+            for batch in self.placed(batches):
+                if batch.num_rows:
+                    yield self._block(start, batch)
+                start += batch.num_rows
+
+    def placed(self, batches: Generator[Any, None, None]) -> Generator[Any, None, None]:
+        """The same batches, with errors that say where in the file a value is."""
+        try:
+            yield from batches
+        except UnreadableError as error:
+            better = self.table.place(error.__cause__ or error, self.schema)
+            if better is None:
+                raise
+            raise better from error
 
     def _block(self, start: int, batch: Any) -> Block:
         choice, name_of = self.choice, self.schema.names
@@ -166,20 +171,41 @@ class TablePart(Part):
         with np.errstate(over="ignore"):  # too large for float32: told as infinity
             for j, i in enumerate(choice.X):
                 X[:, j] = _numbers(batch.column(name_of[i]))
-        y = weight = None
-        if choice.targets is not None:
-            y = np.stack([_targets(batch.column(name_of[i])) for i in choice.targets], axis=1)
-            y = y[:, 0].copy() if choice.one_target else y
-        if choice.weight is not None:
-            weight = np.array(_numbers(batch.column(name_of[choice.weight])), dtype=np.float64)
-        return Block(start, X, y, weight)
+        return Block(start, X, *targets_and_weights(batch, choice, name_of))
 
 
-def open_tables(tables: Sequence[TableFile], wanted: Wanted, dtype: Any) -> RowSource:
-    """A row source of table files, which must all have the wanted columns, and the same ones where none are named.
+def targets_and_weights(batch: Any, choice: Choice, names: Sequence[str]) -> tuple[Array | None, Array | None]:
+    """Targets (k,) or (k, c) and weights (k,) of a batch of columns; None where there are none."""
+    y = weight = None
+    if choice.targets is not None:
+        y = np.stack([_targets(batch.column(names[i])) for i in choice.targets], axis=1)
+        y = y[:, 0].copy() if choice.one_target else y
+    if choice.weight is not None:
+        weight = np.array(_numbers(batch.column(names[choice.weight])), dtype=np.float64)
+    return y, weight
 
-    Numbers of columns are those of the first file; in the others the columns of these names are meant.
-    """
+
+@dataclass(frozen=True)
+class Opened:
+    """Table files and the columns that are wanted of each; names of X, and of the targets."""
+
+    tables: Sequence[TableFile]
+    schemas: Sequence[Any]
+    choices: Sequence[Choice]
+    named: Wanted
+
+    @property
+    def target_names(self) -> tuple[str, ...] | None:
+        """Names of the targets."""
+        return None if self.named.target is None else tuple(as_list(self.named.target))
+
+    def parts(self, kind: type[TablePart], dtype: Any) -> list[Any]:
+        """One part for each file."""
+        return [kind(*found, dtype) for found in zip(self.tables, self.schemas, self.choices, strict=True)]
+
+
+def find_columns(tables: Sequence[TableFile], wanted: Wanted, *, numbers: bool = True) -> Opened:
+    """Where the wanted columns are in table files; an error where X must be ``numbers`` and is not."""
     schemas = [_schema(table) for table in tables]
     first = schemas[0]
     choices = [_chosen(wanted, tables[0], first)]
@@ -189,17 +215,26 @@ def open_tables(tables: Sequence[TableFile], wanted: Wanted, dtype: Any) -> RowS
             _refuse_other_columns(table, schema, tables[0], first)
         choices.append(named.among(tuple(schema.names), str(table.path)))
     for table, schema, choice in zip(tables, schemas, choices, strict=True):
-        for i in choice.used:
+        for i in choice.used if numbers else choice.used[len(choice.X) :]:
             _refuse_type(schema.field(i), table, i, text=i in (choice.targets or ()))
         _refuse_mixed_targets(schema, first, choice, table.path, tables[0].path)
+    return Opened(tables, schemas, choices, named)
+
+
+def open_tables(tables: Sequence[TableFile], wanted: Wanted, dtype: Any) -> RowSource:
+    """A row source of table files, which must all have the wanted columns, and the same ones where none are named.
+
+    Numbers of columns are those of the first file; in the others the columns of these names are meant.
+    """
+    opened = find_columns(tables, wanted)
+    schemas, choices, named = opened.schemas, opened.choices, opened.named
     if dtype is None:
         kinds = {str(schema.field(i).type) for schema, choice in zip(schemas, choices, strict=True) for i in choice.X}
         dtype = np.dtype(np.float32 if kinds <= {"float", "halffloat"} else np.float64)
-    parts = [TablePart(*found, dtype) for found in zip(tables, schemas, choices, strict=True)]
+    parts = opened.parts(TablePart, dtype)
     if not tables[0].has_names:
         return RowSource(parts, Layout(len(named.columns), dtype))
-    targets = None if named.target is None else tuple(as_list(named.target))
-    return RowSource(parts, Layout(len(named.columns), dtype, tuple(named.columns), targets))
+    return RowSource(parts, Layout(len(named.columns), dtype, tuple(named.columns), opened.target_names))
 
 
 def _schema(table: TableFile) -> Any:
@@ -278,7 +313,10 @@ def _refuse_type(field: Any, table: TableFile, i: int, text: bool) -> None:
         return
     where = f"{table.path}, column {field.name!r}" if table.has_names else f"{table.path}, column {i}"
     if types.is_temporal(kind):
-        raise ValueError(f"{where} holds dates or times ({kind}): turn them into numbers first, such as days since a date.")
+        raise ValueError(
+            f"{where} holds dates or times ({kind}): turn them into numbers first, such as days since a date, or say "
+            "encode=True."
+        )
     if is_text(kind) or types.is_binary(kind):
         example, advice = table.about_text(field.name)
         raise ValueError(f"{where} holds text{example}: {advice}.")

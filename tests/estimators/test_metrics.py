@@ -11,6 +11,7 @@ from sklearn.kernel_ridge import KernelRidge
 from bochner import KernelClassifier, KernelRegressor
 from bochner.features import CentreMap
 from bochner.kernels import MetricKernel
+from bochner.metric_kernel import MOST_SPLITS
 
 
 def made(n=200, seed=0):
@@ -63,6 +64,16 @@ def test_all_that_was_compared_is_told(with_effort):
     assert any(record["chosen"] for record in judged)
     assert {record["finish"] for record in judged} <= {"centres", "fourier"}
     assert not any(record["chosen"] for record in records if record["stage"] != "unseen rows")
+
+
+def test_few_rows_judge_the_winner_on_every_part_set_aside(with_effort):
+    judged = [row for row in with_effort.selection_ if row["stage"] == "unseen rows"]
+    recipes = [(row["kernel"], row["start"], row["metric"], row["finish"]) for row in judged]
+    means = {r: np.mean([row["error"] for row, own in zip(judged, recipes, strict=True) if own == r]) for r in recipes}
+    (chosen,) = {r for row, r in zip(judged, recipes, strict=True) if row["chosen"]}
+    complete = [r for r in means if recipes.count(r) == MOST_SPLITS]
+    assert len(complete) > 10
+    assert chosen == min(complete, key=means.get)
 
 
 def test_centres_at_all_rows_are_exact_kernel_ridge(with_effort):

@@ -1,0 +1,211 @@
+"""``bochner fit``: from a file to a model in a file, and how good it is."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bochner.cli.data import PIPE, check_writable, format_of, read_batches, read_table
+from bochner.cli.running import USAGE, CommandError, tell
+from bochner.cli.scoring import baselines, hold_out, scores
+from bochner.cli.showing import Bar, Outcome
+from bochner.cli.tasks import Asked, Problem, make_problem, read_views
+from bochner.memory import as_bytes
+
+COPIES = 4
+"""How often rows are there at a time while they are learned from: files that are larger come in blocks."""
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """What ``bochner fit`` was asked for, beside the columns."""
+
+    kernel: str = "auto"
+    effort: str = "fast"
+    features: int | None = None
+    views: str | None = None
+    seed: int = 0
+    test: float = 0.2
+    test_file: str | None = None
+    refit: bool = False
+    max_memory: str | None = None
+    device: str | None = None
+    checkpoint: str | None = None
+    std: bool = False
+    delimiter: str | None = None
+
+
+def fit(data: str, output: str, asked: Asked, options: FitOptions, bar: Bar, report: str | None = None) -> Outcome:
+    """Learn, score, save; nothing is written before the model is whole."""
+    for path in (output, report):
+        if path is not None:
+            check_place(path)
+    if options.views is not None and options.std:
+        raise CommandError("--std is for one kernel, and --views makes many: leave one of them out.", code=USAGE)
+    began = time.perf_counter()
+    in_blocks = data != PIPE and _is_large(data, options)
+    learn = _fit_blocks if in_blocks else _fit_table
+    model, outcome, test = learn(data, asked, options, bar)
+    model.target_name_ = asked.target
+    model.save(output, compact=not options.std)
+    outcome.seconds, outcome.model, outcome.bytes = time.perf_counter() - began, output, os.path.getsize(output)
+    if report is not None:
+        write_report(model, report, test, asked.target)
+        outcome.report = report
+    return outcome
+
+
+def check_place(path: str) -> None:
+    """An error where no file can be made."""
+    check_writable(path)
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise CommandError(f"{path} is no plain file: give the name of one.")
+
+
+def write_report(model: Any, path: str, test: Problem | None, title: str | None) -> None:
+    """The page about a model, with rows that it has not seen if there are any."""
+    X, y = (None, None) if test is None else (test.X, test.y)
+    try:
+        model.report(path, X, y, title=title)
+    except ModuleNotFoundError as error:
+        raise CommandError(f"A report needs {error.name}, which is not installed: pip install bochner[plots]") from None
+
+
+def _fit_table(data: str, asked: Asked, options: FitOptions, bar: Bar) -> tuple[Any, Outcome, Problem | None]:
+    """A fit of rows in memory."""
+    table = read_table(data, options.delimiter)
+    problem = make_problem(table, asked, data)
+    train, test = hold_out(problem, 0.0 if options.test_file else options.test, options.seed)
+    if options.test_file is not None:
+        test = make_problem(read_table(options.test_file, options.delimiter), _same(asked, problem), options.test_file)
+    model = make_model(problem.task, options, problem.X.schema.names)
+    with bar.watching(model):
+        model.fit(train.X, train.y, sample_weight=train.weight)
+    outcome = outcome_of(model, train, test, asked.target)
+    if test is not None:
+        bar.say("comparing with simple models")
+        outcome.scores = {type(model).__name__: scores(model, test), **baselines(train, test, options.seed)}
+    if options.refit and test is not None and options.test_file is None:
+        bar.say("fitting all rows")
+        model = make_model(problem.task, options, problem.X.schema.names)
+        with bar.watching(model):
+            model.fit(problem.X, problem.y, sample_weight=problem.weight)
+        outcome.refitted = problem.n_rows
+    return model, outcome, test
+
+
+def _same(asked: Asked, problem: Problem) -> Asked:
+    return Asked(asked.target, asked.weight, (), problem.task)
+
+
+def _fit_blocks(data: str, asked: Asked, options: FitOptions, bar: Bar) -> tuple[Any, Outcome, Problem | None]:
+    """A fit of rows in blocks: the score is of ``--test-file``, or there is none but the fit's own."""
+    import pyarrow as pa
+
+    import bochner
+
+    first = next(read_batches(data, options.delimiter), None)
+    if first is None:
+        raise CommandError(f"{data} has no rows: at least one is needed.")
+    head = make_problem(pa.Table.from_batches([first]), asked, data)
+    columns = head.X.schema.names
+    tell(f"Note: {data} is larger than memory allows and is read in blocks; the score is of --test-file, if there is one.")
+    source = bochner.open_rows(
+        data, target=asked.target, weight=asked.weight, columns=columns, encode=True, delimiter=options.delimiter
+    )
+    model = make_model(head.task, options, columns)
+    model.verbose = int(bar.shown)
+    model.fit(source)
+    test = None
+    if options.test_file is not None:
+        test = make_problem(read_table(options.test_file, options.delimiter), _same(asked, head), options.test_file)
+    outcome = outcome_of(model, head, test, asked.target)
+    outcome.rows = source.n_rows
+    if test is not None:
+        outcome.scores = {type(model).__name__: scores(model, test), **baselines(head, test, options.seed)}
+    return model, outcome, test
+
+
+def make_model(task: str, options: FitOptions, columns: Sequence[str]) -> Any:
+    """The estimator that a task and the options ask for."""
+    import bochner
+    from bochner.kernels import KERNELS
+
+    kernel: Any = options.kernel.split(",") if "," in options.kernel else options.kernel
+    for name in [kernel] if isinstance(kernel, str) else kernel:
+        if name != "auto":
+            _check_kernel(name, list(KERNELS))
+    common: dict[str, Any] = {
+        "n_features": options.features,
+        "max_memory": options.max_memory,
+        "device": options.device,
+        "checkpoint": options.checkpoint,
+        "random_state": options.seed,
+    }
+    if options.views is None:
+        cls: Any = bochner.KernelRegressor if task == "regression" else bochner.KernelClassifier
+        return cls(kernel, effort=options.effort, **common)
+    if not isinstance(kernel, str):
+        raise CommandError(
+            "--kernel names several families, and --views takes one for each view: name it there.", code=USAGE
+        )
+    kernels = read_views(options.views, columns, "gaussian" if kernel == "auto" else kernel)
+    cls = bochner.MultipleKernelRegressor if task == "regression" else bochner.MultipleKernelClassifier
+    return cls(kernels, **common)
+
+
+def _check_kernel(name: str, known: Sequence[str]) -> None:
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise CommandError(f"There is no kernel {name!r} (--kernel).{hint} There are auto, {', '.join(known)}.", code=USAGE)
+
+
+def outcome_of(model: Any, train: Problem, test: Problem | None, target: str) -> Outcome:
+    """What is said of a fit."""
+    outcome = Outcome(
+        task=train.task,
+        target=target,
+        estimator=type(model).__name__,
+        rows=train.n_rows,
+        tested=0 if test is None else test.n_rows,
+        columns=len(train.X.schema.names),
+    )
+    if hasattr(model, "relevance_by_name"):
+        outcome.relevance = model.relevance_by_name(by="column")
+        outcome.kernel = type(model.kernel_).__name__
+    else:
+        weights = model.kernel_weights_by_name()
+        outcome.weights = {name: float(np.linalg.norm(weight)) for name, weight in weights.items()}
+    return outcome
+
+
+def _is_large(path: str, options: FitOptions) -> bool:
+    """Whether a file is one to be read in blocks."""
+    try:
+        limit = as_bytes(options.max_memory)
+    except ValueError as error:
+        raise CommandError(str(error).replace("max_memory", "--max-memory", 1), code=USAGE) from None
+    if not os.path.exists(path) or format_of(path) == "json":
+        return False
+    return COPIES * _bytes(path) > limit
+
+
+def _bytes(path: str) -> float:
+    """About how many bytes the numbers of a file take in memory."""
+    if format_of(path) == "parquet":
+        from pyarrow import parquet
+
+        try:
+            with parquet.ParquetFile(path) as file:
+                return 8.0 * file.metadata.num_rows * file.metadata.num_columns
+        except (OSError, ValueError):
+            return 0.0  # reading it will say what is wrong
+    return os.path.getsize(path) * (5.0 if Path(path).suffix in (".gz", ".zst", ".bz2", ".lz4") else 1.0)

@@ -1,0 +1,180 @@
+"""``bochner predict``, ``report``, ``inspect`` and ``export``: what is done with a model in a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bochner.arrays import Array
+from bochner.cli.data import PIPE, find_column, read_batches, read_table, write_batches
+from bochner.cli.fitting import check_place, write_report
+from bochner.cli.running import USAGE, CommandError
+from bochner.cli.showing import new_console, print_json, print_table
+from bochner.cli.tasks import Asked, Problem, make_problem
+
+
+def load_model(path: str) -> Any:
+    """The model in a file."""
+    import bochner
+
+    if not os.path.exists(path):
+        raise CommandError(f"There is no file {path}: give the one that bochner fit wrote.")
+    if os.path.isdir(path):
+        raise CommandError(f"{path} is a folder: give the file that bochner fit wrote.")
+    return bochner.load(path)
+
+
+def predict(
+    model_path: str, data: str, output: str, *, std: bool, proba: bool, keep: Sequence[str], delimiter: str | None
+) -> int:
+    """Predict all rows of a file, batch by batch, and write them; how many there were."""
+    model = load_model(model_path)
+    name = type(model).__name__
+    if proba and not hasattr(model, "predict_proba"):
+        raise CommandError(f"--proba is for classifiers, and {model_path} is a {name}: leave it out.", code=USAGE)
+    if std and not hasattr(model, "_deviations"):
+        raise CommandError(f"--std is for KernelRegressor, and {model_path} is a {name}: leave it out.", code=USAGE)
+    if std and getattr(model, "moments_", None) is None and getattr(model, "_few_centres", None) is None:
+        raise CommandError(f"{model_path} has not what --std needs: fit it with bochner fit --std.")
+    if output != PIPE and not os.path.exists(output):
+        check_place(output)
+    batches = read_batches(data, delimiter)
+    return write_batches(output, (_predicted(model, batch, data, std, proba, keep) for batch in batches if batch.num_rows))
+
+
+def _predicted(model: Any, batch: Any, data: str, std: bool, proba: bool, keep: Sequence[str]) -> Any:
+    """A batch of predictions beside the columns that are kept."""
+    import pyarrow as pa
+
+    kept = {name: batch.column(find_column(name, batch.schema.names, data, "--keep")) for name in keep}
+    X = rows_for(model, pa.Table.from_batches([batch]), data)
+    target = getattr(model, "target_name_", "prediction")
+    target = f"{target} (predicted)" if target in kept else target
+    results: dict[str, Any] = {}
+    if std:
+        predicted, deviations = model.predict(X, return_std=True)
+        results |= _columns(target, predicted) | _columns(f"{target} (std)", deviations)
+    else:
+        results |= _columns(target, model.predict(X))
+    if proba:
+        shares = model.predict_proba(X)
+        results |= {f"{target}={label}": shares[:, i] for i, label in enumerate(model.classes_.tolist())}
+    return pa.record_batch({**kept, **{name: _arrow(values) for name, values in results.items()}})
+
+
+def _columns(name: str, values: Array) -> dict[str, Array]:
+    return {name: values} if values.ndim == 1 else {f"{name} {i}": values[:, i] for i in range(values.shape[1])}
+
+
+def _arrow(values: Array) -> Any:
+    import pyarrow as pa
+
+    return pa.array(values.tolist() if values.dtype.kind in "OUT" else values)
+
+
+def rows_for(model: Any, table: Any, path: str) -> Any:
+    """The columns of a table that a model was fitted on."""
+    known = getattr(model, "feature_names_in_", None)
+    if known is None or getattr(model, "encoder_", None) is not None:
+        return table  # by their order, or by the encoder, by name
+    lacking = [name for name in known if name not in table.schema.names]
+    if lacking:
+        find_column(lacking[0], table.schema.names, path, "which the model was fitted on")
+    return table.select(list(known))
+
+
+# -- report, inspect, export ------------------------------------------------------------------------------------------
+
+
+def report(model_path: str, data: str | None, output: str, target: str | None, delimiter: str | None) -> str:
+    """Write the page about a model; its path."""
+    model = load_model(model_path)
+    check_place(output)
+    test = None
+    target = target or getattr(model, "target_name_", None)
+    if data is not None:
+        if target is None:
+            raise CommandError("The model does not know the name of its target: give --target.", code=USAGE)
+        task = "classification" if hasattr(model, "classes_") else "regression"
+        table = read_table(data, delimiter)
+        made = make_problem(table, Asked(find_column(target, table.schema.names, data, "--target"), task=task), data)
+        test = Problem(rows_for(model, made.X, data), made.y, None, task)
+    write_report(model, output, test, None if target is None else f"{Path(model_path).stem}: {target}")
+    return output
+
+
+def facts(model_path: str) -> dict[str, Any]:
+    """What a model file holds."""
+    from bochner.persistence.files import read_header
+
+    model = load_model(model_path)
+    header, arrays = read_header(Path(model_path))
+    provenance = header.get("provenance", {})
+    found: dict[str, Any] = {
+        "file": model_path,
+        "bytes": os.path.getsize(model_path),
+        "estimator": type(model).__name__,
+        "target": getattr(model, "target_name_", None),
+        "bochner": header.get("bochner"),
+        "date": provenance.get("date"),
+        "columns": [str(name) for name in getattr(model, "feature_names_in_", [])] or getattr(model, "n_features_in_", None),
+        "encoded_columns": None if header.get("encoder") is None else len(model.encoder_.names_out),
+        "classes": model.classes_.tolist() if hasattr(model, "classes_") else None,
+        "validation_error": float(getattr(model, "validation_error_", np.nan)),
+        "numbers": int(sum(array.size for array in arrays.values())),
+    }
+    if hasattr(model, "relevance_by_name"):
+        found |= {"kernel": type(model.kernel_).__name__, "relevance": model.relevance_by_name(by="column")}
+    elif hasattr(model, "kernel_weights_by_name"):
+        found["kernel_weights"] = {
+            name: np.ravel(weight).tolist() for name, weight in model.kernel_weights_by_name().items()
+        }
+    given = {name: value for name, value in model.get_params(deep=False).items() if not callable(value)}
+    return {**found, "parameters": {name: value for name, value in given.items() if value != _default(model, name)}}
+
+
+def _default(model: Any, name: str) -> Any:
+    import inspect
+
+    return inspect.signature(type(model)).parameters[name].default
+
+
+def inspect(model_path: str, as_json: bool) -> None:
+    """Say what a model file holds."""
+    found = facts(model_path)
+    if as_json:
+        print_json(found)
+        return
+    console = new_console()
+    parts = {name: found.pop(name, None) for name in ("relevance", "kernel_weights", "parameters")}
+    rows = [[name.replace("_", " "), _short(value)] for name, value in found.items() if value is not None]
+    rows += [[f"{name} (given)", _short(value)] for name, value in (parts["parameters"] or {}).items()]
+    print_table(console, "", ["", ""], rows)
+    shown = parts["relevance"] or {}
+    print_table(console, "Most relevant columns", ["", ""], [[name, f"{v:.3f}"] for name, v in list(shown.items())[:10]])
+    weights = parts["kernel_weights"] or {}
+    print_table(console, "Weights of the kernels", ["", ""], [[n, _short(v)] for n, v in list(weights.items())[:10]])
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list):
+        shown = ", ".join(_short(each) for each in value[:8])
+        return shown + (f" and {len(value) - 8} more" if len(value) > 8 else "")
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def export(model_path: str, output: str) -> None:
+    """Write a model as a graph of ONNX."""
+    if Path(output).suffix.lower() != ".onnx":
+        raise CommandError(f"{output} must end in .onnx, the one format that models are exported to.", code=USAGE)
+    model = load_model(model_path)
+    check_place(output)
+    import bochner
+
+    bochner.export_onnx(model, output)

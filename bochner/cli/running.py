@@ -1,0 +1,122 @@
+"""How commands end: exit codes, messages in place of tracebacks, Ctrl-C."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, NoReturn
+
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+"""Exit codes beside 0: what was asked for could not be done; it was asked for wrongly; Ctrl-C."""
+TRACE = "BOCHNER_TRACEBACK"
+"""Environment variable that asks for the traceback of an error."""
+
+
+class CommandError(Exception):
+    """What a command says when it cannot go on, and its exit code."""
+
+    def __init__(self, message: str, code: int = FAILED) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Interrupted(BaseException):
+    """Ctrl-C: not a KeyboardInterrupt, which a fit takes for a wish to end early."""
+
+
+def tell(message: str) -> None:
+    """One line on the standard error stream."""
+    sys.stderr.write(f"{message}\n")
+    sys.stderr.flush()
+
+
+def guarded(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command end with an exit code and a message, never with a traceback."""
+
+    @wraps(command)
+    def run(*args: Any, **options: Any) -> None:
+        import typer
+
+        try:
+            with interruptible(), plain_warnings():
+                command(*args, **options)
+        except BrokenPipeError:
+            raise
+        except CommandError as error:
+            tell(f"Error: {error}")
+            raise typer.Exit(error.code) from None
+        except Interrupted:
+            tell("Interrupted.")
+            raise typer.Exit(INTERRUPTED) from None
+        except Exception as error:
+            if os.environ.get(TRACE):
+                raise
+            tell(f"Error: {in_words(error)}")
+            raise typer.Exit(FAILED) from None
+
+    return run
+
+
+def in_words(error: Exception) -> str:
+    """An error as a sentence for whoever typed the command."""
+    if isinstance(error, OSError) and error.errno is not None and error.errno in SYSTEM:
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{SYSTEM[error.errno]}"
+    if isinstance(error, MemoryError):
+        return "There is not enough memory: give --max-memory, such as 2GB, or fewer --features."
+    expected = isinstance(error, ValueError | OSError | ImportError | RuntimeError)
+    text = str(error) or type(error).__name__
+    for name, option in OPTIONS.items():
+        text = re.sub(rf"\b{name}\b", option, text)
+    return text if expected else f"{type(error).__name__}: {text} (with {TRACE}=1 in the environment it says where)"
+
+
+OPTIONS = {
+    "n_features": "--features",
+    "max_memory": "--max-memory",
+    "checkpoint": "--checkpoint",
+    "random_state": "--seed",
+    "sample_weight": "--weight",
+}
+"""Parameters of estimators, and the options that set them."""
+SYSTEM = {
+    errno.ENOSPC: "the disk is full, and nothing was written. Make room, or write elsewhere.",
+    errno.EFBIG: "the file is larger than it may be here, and nothing was written. Raise the limit, or write elsewhere.",
+    errno.EDQUOT: "the quota of the disk is used up, and nothing was written. Make room, or write elsewhere.",
+    errno.EACCES: "there is no permission for that. Choose another place, or change the permissions.",
+    errno.EPERM: "there is no permission for that. Choose another place, or change the permissions.",
+    errno.EROFS: "this file system is read-only. Write elsewhere.",
+    errno.EISDIR: "this is a folder. Give the name of a file.",
+    errno.ENOTDIR: "a part of this path is a file, not a folder.",
+    errno.ENOENT: "there is no such file or folder.",
+}
+"""What the system's errors mean here."""
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Let Ctrl-C end whatever runs, at once."""
+
+    def stop(*_: Any) -> NoReturn:
+        raise Interrupted
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Let warnings be lines that say no more than they do."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_args, **_options: tell(f"Warning: {message}")
+        yield

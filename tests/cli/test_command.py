@@ -1,0 +1,91 @@
+"""The command ``bochner``: its help, its version, its start, and what it says where an extra is missing."""
+
+import subprocess
+import sys
+
+import pytest
+
+import bochner
+from bochner import cli
+
+
+def test_version(capsys):
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"bochner {bochner.__version__}\n"
+
+
+def test_help_lists_the_commands(capsys):
+    assert cli.main(["--help"]) == 0
+    told = capsys.readouterr().out
+    assert all(f" {name} " in told for name in cli.COMMANDS)
+    assert "Exit codes: 0 done, 1" in told
+
+
+@pytest.mark.parametrize("name", sorted(cli.OF_APP))
+def test_every_command_has_help_with_an_example(name, capsys):
+    assert cli.main([name, "--help"]) == 0
+    told = capsys.readouterr().out
+    assert f"Usage: bochner {name}" in told
+    assert told.count(f"bochner {name} ") >= 2  # the usage, and an example
+    assert "Exit codes" in told
+
+
+def test_no_command_and_an_unknown_one(capsys):
+    assert cli.main([]) == 2
+    assert "Usage: bochner" in capsys.readouterr().err
+    assert cli.main(["paint"]) == 2
+    assert "No such command 'paint'" in capsys.readouterr().err
+
+
+def test_options_go_to_the_command(capsys):
+    pytest.importorskip("cv2")
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["voc", "segments", "--help"])
+    assert caught.value.code == 0
+    assert "usage: bochner voc segments" in capsys.readouterr().out
+
+
+def ran(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize("module", cli.APART["voc"].needs)
+def test_an_extra_that_is_missing_is_named(module):
+    code = f"import sys\nsys.modules[{module!r}] = None\nfrom bochner.cli import main\nsys.exit(main(['voc', 'show', '.']))"
+    found = ran(code)
+    assert found.returncode == 1
+    assert found.stderr == f"bochner voc needs {module}, which is not installed: pip install bochner[vision]\n"
+
+
+def test_without_the_extra_of_the_command_line():
+    start = "import sys\nsys.modules['typer'] = None\nfrom bochner.cli import main\n"
+    found = ran(start + "sys.exit(main(['fit', 'data.csv']))")
+    assert found.returncode == 1
+    assert found.stderr == "bochner fit needs typer, which is not installed: pip install bochner[cli]\n"
+    found = ran(start + "sys.exit(main(['--help']))")
+    assert found.returncode == 0
+    assert "pip install bochner[cli]" in found.stdout
+    assert all(f"  {name} " in found.stdout for name in cli.COMMANDS)
+    assert ran(start + "sys.exit(main(['--version']))").stdout == f"bochner {bochner.__version__}\n"
+    assert ran(start + "sys.exit(main([]))").returncode == 2
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["fit", "--help"], ["--version"]])
+def test_it_starts_without_numpy(arguments):
+    """What takes long to import waits until a command needs it."""
+    code = f"import sys\nfrom bochner.cli import main\nmain({arguments!r})\nsys.stdout.write('|' + ' '.join(sys.modules))"
+    loaded = set(ran(code).stdout.rpartition("|")[2].split())
+    assert "bochner.cli" in loaded
+    assert not {"numpy", "scipy", "sklearn", "pandas", "pyarrow", "torch", "bochner.vision", "PIL", "cv2"} & loaded
+
+
+def test_shells_complete_commands_and_options():
+    def completed(words, number):
+        code = "import sys\nfrom bochner.cli import main\nsys.exit(main([]))"
+        asked = {"_BOCHNER_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(number)}
+        setting = "\n".join(f"os.environ[{name!r}] = {value!r}" for name, value in asked.items())
+        return ran(f"import os\n{setting}\n{code}").stdout.split()
+
+    assert set(cli.COMMANDS) <= set(completed("bochner ", 1))
+    assert completed("bochner pre", 1) == ["predict"]
+    assert "--target" in completed("bochner fit --t", 2)

@@ -1,0 +1,181 @@
+"""What goes wrong, through a real shell: messages, exit codes, nothing half-written, no traceback."""
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from tests.cli.shell import PROGRAM, environment, people, shell
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("typer")
+pytest.importorskip("safetensors")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("failures")
+    people().to_csv(place / "people.csv", index=False)
+    (place / "empty.csv").write_text("")
+    (place / "names.csv").write_text("a,b\n")
+    (place / "ragged.csv").write_text("a,b\n1,2\n3,4,5\n")
+    (place / "twice.csv").write_text("a,a,b\n1,2,3\n")
+    (place / "one.csv").write_text("a,b\n1,x\n2,x\n3,x\n")
+    (place / "gaps.csv").write_text("a,b\n1,\n2,\n3,\n")
+    (place / "bytes.parquet").write_bytes(b"PAR1 nothing of the kind")
+    (place / "people.xlsx").write_bytes(b"PK")
+    (place / "views.toml").write_text('who = ["aeg"]\n')
+    (place / "wrong.toml").write_text("who = [\n")
+    done = shell("bochner fit people.csv -t income --drop id,class --features 20 --kernel gaussian -o m.safetensors", place)
+    assert done.returncode == 0, done.stderr
+    return place
+
+
+CASES = [
+    # what is typed, exit code, what is said
+    ("fit people.csv --target incme", 2, "has no column 'incme' (--target). Did you mean 'income'?"),
+    ("fit people.csv --target Income", 2, "Did you mean 'income'?"),
+    ("fit peple.csv --target income", 1, "There is no file peple.csv. Is it people.csv?"),
+    ("fit far/away.csv --target income", 1, "There is no file far/away.csv. There is no folder far."),
+    ("fit . --target income", 1, "has none of the suffixes"),
+    ("fit people.xlsx --target income", 1, "people.xlsx has none of the suffixes .parquet"),
+    ("fit empty.csv --target a", 1, "empty.csv is empty"),
+    ("fit names.csv --target a", 1, "names.csv has no rows"),
+    ("fit ragged.csv --target a", 1, "rows of different lengths (Expected 2 columns, got 3: 3,4,5)"),
+    ("fit twice.csv --target b", 1, "two columns named 'a'"),
+    ("fit bytes.parquet --target b", 1, "bytes.parquet could not be read as parquet"),
+    ("fit one.csv --target b", 1, "holds one class only, 'x'"),
+    ("fit gaps.csv --target b", 1, "all 3 cells are missing"),
+    ("fit people.csv", 2, "Missing option '--target'"),
+    ("fit people.csv --target income --efort high", 2, "No such option: --efort"),
+    ("fit people.csv --target income --effort huge", 2, "--effort"),
+    ("fit people.csv --target income --test 1.5", 2, "--test"),
+    (
+        "fit people.csv --target income --kernel gausian",
+        2,
+        "There is no kernel 'gausian' (--kernel). Did you mean 'gaussian'?",
+    ),
+    ("fit people.csv --target income --features 7", 1, "--features must be an even whole number"),
+    ("fit people.csv --target income --drop idd", 2, "has no column 'idd' (--drop). Did you mean 'id'?"),
+    ("fit people.csv --target income --drop income", 2, "is both --target and among --drop"),
+    ("fit people.csv --target income --weight noise --drop id,class", 1, "weights must be zero or more"),
+    ("fit people.csv --target class --task regression", 2, "holds text, such as"),
+    ("fit people.csv --target since", 2, "holds dates"),
+    ("fit people.csv --target income --max-memory lots", 2, "--max-memory must be a positive number of bytes"),
+    (
+        "fit people.csv --target income --views views.toml",
+        2,
+        "has no column 'aeg' (view 'who' of --views). Did you mean 'age'?",
+    ),
+    ("fit people.csv --target income --views wrong.toml", 1, "wrong.toml (--views) is no TOML"),
+    ("fit people.csv --target income --views none.toml", 1, "There is no file none.toml (--views)"),
+    ("fit people.csv --target income --device nowhere", 1, "nowhere"),
+    ("predict none.safetensors people.csv", 1, "There is no file none.safetensors"),
+    ("predict people.csv people.csv", 1, "people.csv cannot be loaded"),
+    ("predict m.safetensors names.csv", 1, "no rows to predict"),
+    ("predict m.safetensors one.csv", 1, "lacks columns that were there in fit: 'age'"),
+    ("predict m.safetensors people.csv --proba", 2, "--proba is for classifiers"),
+    ("predict m.safetensors people.csv --std", 1, "fit it with bochner fit --std"),
+    ("predict m.safetensors people.csv --keep ID", 2, "has no column 'ID' (--keep). Did you mean 'id'?"),
+    ("predict m.safetensors people.csv -o out.xlsx", 1, "out.xlsx has none of the suffixes"),
+    ("predict m.safetensors people.csv --json", 2, "would share standard output"),
+    ("report m.safetensors --data one.csv -o r.html", 2, "has no column 'income'"),
+    ("inspect none.safetensors", 1, "There is no file none.safetensors"),
+    ("export m.safetensors m.pmml", 2, "must end in .onnx"),
+    ("demo --folder people.csv", 1, "people.csv"),
+]
+
+
+@pytest.mark.parametrize(("typed", "code", "said"), CASES, ids=[case[0] for case in CASES])
+def test_wrong_input(typed, code, said, folder):
+    before = sorted(os.listdir(folder))
+    done = shell(f"bochner {typed}" + " -o new.safetensors" * typed.startswith("fit "), folder)
+    told = " ".join(line.strip("│╭╮╰╯─ ") for line in done.stderr.splitlines())
+    assert said in told
+    assert done.returncode == code
+    assert done.stdout == ""
+    assert sorted(os.listdir(folder)) == before
+
+
+@pytest.mark.parametrize("where", ["missing/m.safetensors", "/proc/m.safetensors", "people.csv/m.safetensors", "."])
+def test_places_where_nothing_can_be_written(where, folder):
+    """They are found before a fit; /proc takes no files, whoever asks."""
+    done = shell(f"bochner fit people.csv -t income --drop id,class -o {where}", folder)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: ")
+    assert done.stdout == ""
+
+
+@pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="root writes to read-only folders")
+def test_a_read_only_folder(folder, tmp_path):
+    tmp_path.chmod(0o500)
+    done = shell(f"bochner fit people.csv -t income --drop id,class -o {tmp_path}/m.safetensors", folder)
+    tmp_path.chmod(0o700)
+    assert done.returncode == 1
+    assert "takes no new files (Permission denied)" in done.stderr
+
+
+def test_a_full_disk(folder):
+    """/dev/full is one; a limit on the size of files is another, which leaves what was there as it was."""
+    for output in ("> /dev/full", "-o /dev/full"):
+        done = shell(f"bochner predict m.safetensors people.csv {output}", folder)
+        assert done.returncode == 1
+        assert done.stderr == "Error: the disk is full, and nothing was written. Make room, or write elsewhere.\n"
+    before = (folder / "m.safetensors").read_bytes()
+    done = shell(
+        "ulimit -f 1; bochner fit people.csv -t income --drop id,class --features 40 --test 0 -o m.safetensors", folder
+    )
+    assert done.returncode == 1
+    assert "larger than it may be" in done.stderr
+    assert (folder / "m.safetensors").read_bytes() == before
+    done = shell("ulimit -f 1; bochner predict m.safetensors people.csv --keep id,city,since -o out.csv", folder)
+    assert done.returncode == 1
+    assert not (folder / "out.csv").exists()
+    assert not list(folder.glob("*.part"))
+
+
+def test_ctrl_c(folder):
+    """A fit that is interrupted ends at once and writes nothing; the files of its checkpoint say that it had begun."""
+    people(3000, seed=3).to_csv(folder / "many.csv", index=False)
+    command = "fit many.csv -t income --drop id,class --effort default --checkpoint kept -o never.safetensors"
+    fit = subprocess.Popen(
+        ["bash", "-c", f"exec {PROGRAM} {command}"],
+        cwd=folder,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    until = time.monotonic() + 120
+    while not list(folder.glob("kept/*")) and time.monotonic() < until and fit.poll() is None:
+        time.sleep(0.1)
+    fit.send_signal(signal.SIGINT)
+    out, err = fit.communicate(timeout=60)
+    assert fit.returncode == 130, err
+    assert err.endswith("Interrupted.\n")
+    assert "Traceback" not in err
+    assert out == ""
+    assert not list(folder.glob("never*"))
+
+
+def test_ctrl_c_while_predictions_are_written(folder):
+    """Rows of a pipe that does not end."""
+    endless = "(cat people.csv; while true; do tail -n +2 people.csv; done)"
+    predict = subprocess.Popen(
+        ["bash", "-c", f"{endless} | {PROGRAM} predict m.safetensors - -o never.csv"],
+        cwd=folder,
+        env=environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    until = time.monotonic() + 120
+    while not list(folder.glob("never.csv.part")) and time.monotonic() < until and predict.poll() is None:
+        time.sleep(0.1)
+    os.killpg(predict.pid, signal.SIGINT)  # as a terminal does
+    _, err = predict.communicate(timeout=60)
+    assert "Traceback" not in err
+    assert "Interrupted." in err
+    assert not list(folder.glob("never*"))

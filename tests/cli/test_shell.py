@@ -1,0 +1,206 @@
+"""Whole commands through a real shell: files, pipes, scores, formats."""
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import accuracy_score, log_loss, r2_score, root_mean_squared_error
+
+import bochner
+from bochner.cli.scoring import hold_out
+from bochner.cli.tasks import Asked, make_problem
+from tests.cli.shell import people, shell
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("typer")
+pytest.importorskip("safetensors")
+READERS = {
+    "csv": pd.read_csv,
+    "tsv": lambda path: pd.read_csv(path, sep="\t"),
+    "parquet": pd.read_parquet,
+    "feather": pd.read_feather,
+    "jsonl": lambda path: pd.read_json(path, lines=True),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """People in files, and models of their income and class."""
+    place = tmp_path_factory.mktemp("cli")
+    people().to_csv(place / "people.csv", index=False)
+    people(60, seed=1).to_csv(place / "new.csv", index=False)
+    done = shell(
+        "bochner fit people.csv -t income --drop id,class --weight w --kernel gaussian --features 40 --std -o income.safetensors"
+        " --json > income.json; bochner fit people.csv --target class --drop id --drop income --drop w --kernel gaussian"
+        " --features 40 -o class.safetensors",
+        place,
+    )
+    assert done.returncode == 0, done.stderr
+    (place / "class.txt").write_text(done.stdout)
+    return place
+
+
+def problem(folder, target, dropped, **options):
+    table = pa.Table.from_pandas(pd.read_csv(folder / "people.csv"), preserve_index=False)
+    return make_problem(table, Asked(target, drop=dropped, **options), "people.csv")
+
+
+def test_scores_are_of_rows_that_the_model_has_not_seen(folder):
+    """The scores of the JSON, recomputed by scikit-learn from the saved model; the model itself, fitted in Python."""
+    told = json.loads((folder / "income.json").read_text())
+    train, test = hold_out(problem(folder, "income", ["id", "class"], weight="w"), 0.2, 0)
+    assert (told["rows"], told["tested"], told["columns"]) == (192, 48, 4)
+    model = bochner.load(folder / "income.safetensors")
+    again = bochner.KernelRegressor("gaussian", n_features=40, random_state=0).fit(
+        train.X, train.y, sample_weight=train.weight
+    )
+    new = pd.read_csv(folder / "new.csv")
+    np.testing.assert_allclose(model.predict(new), again.predict(new), rtol=1e-6, atol=1e-6)
+    predicted, weight = model.predict(test.X), test.weight
+    found = told["scores"]["KernelRegressor"]
+    np.testing.assert_allclose(found["R2"], r2_score(test.y, predicted, sample_weight=weight), rtol=1e-9)
+    np.testing.assert_allclose(found["RMSE"], root_mean_squared_error(test.y, predicted, sample_weight=weight), rtol=1e-9)
+    mean = np.full(len(test.y), np.average(train.y, weights=train.weight))
+    np.testing.assert_allclose(
+        told["scores"]["mean"]["R2"], r2_score(test.y, mean, sample_weight=weight), rtol=1e-9, atol=1e-12
+    )
+    assert found["R2"] > told["scores"]["linear (ridge)"]["R2"] > told["scores"]["mean"]["R2"]
+    assert set(list(told["relevance"])[:2]) == {"age", "city"}
+    assert told["model"] == "income.safetensors"
+
+
+def test_tables_for_people(folder):
+    text = (folder / "class.txt").read_text()
+    assert "192 rows, 4 columns, classification of 'class'" in text
+    _, test = hold_out(problem(folder, "class", ["id", "income", "w"]), 0.2, 0)
+    model = bochner.load(folder / "class.safetensors")
+    shares = model.predict_proba(test.X)
+    told = re.search(r"KernelClassifier +([\d.]+) +([\d.]+)", text)
+    assert float(told[1]) == pytest.approx(accuracy_score(test.y, model.predict(test.X)), abs=5e-5)
+    assert float(told[2]) == pytest.approx(log_loss(test.y, shares, labels=model.classes_), abs=5e-5)
+    share = max(np.mean(test.y == label) for label in ("high", "low"))
+    assert float(re.search(r"most frequent class +([\d.]+)", text)[1]) == pytest.approx(share, abs=5e-5)
+    assert "linear (logistic)" in text
+    assert re.search(r"age +1.000|city +1.000", text)
+    assert "class.safetensors (" in text
+
+
+@pytest.mark.parametrize("suffix", sorted(READERS))
+def test_predictions_in_every_format(suffix, folder):
+    done = shell(f"bochner predict income.safetensors new.csv --keep id --std -o out.{suffix}", folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == f"60 rows to out.{suffix}\n"
+    assert done.stdout == ""
+    new = pd.read_csv(folder / "new.csv")
+    found = READERS[suffix](folder / f"out.{suffix}")
+    expected, deviations = bochner.load(folder / "income.safetensors").predict(new, return_std=True)
+    assert list(found.columns) == ["id", "income", "income (std)"]
+    assert found["id"].tolist() == new["id"].tolist()
+    np.testing.assert_allclose(found["income"], expected, rtol=1e-9)
+    np.testing.assert_allclose(found["income (std)"], deviations, rtol=1e-9)
+    assert not list(folder.glob("*.part"))
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "feather", "tsv", "csv.gz", "jsonl"])
+def test_rows_in_every_format(suffix, folder):
+    new, path = pd.read_csv(folder / "new.csv"), folder / f"rows.{suffix}"
+    if suffix == "parquet":
+        new.to_parquet(path)
+    elif suffix == "feather":
+        new.to_feather(path)
+    elif suffix == "jsonl":
+        new.to_json(path, orient="records", lines=True)
+    else:
+        new.to_csv(path, index=False, sep="\t" if suffix == "tsv" else ",")
+    both = shell(
+        f"bochner predict income.safetensors rows.{suffix} > a; bochner predict income.safetensors new.csv > b; cmp a b",
+        folder,
+    )
+    assert both.returncode == 0, both.stderr
+
+
+def test_pipes(folder):
+    """From one command to the next; a reader that has seen enough is no error."""
+    done = shell("cat new.csv | bochner predict class.safetensors - --proba --keep class | head -n 3", folder)
+    assert done.returncode in (0, 1), done.stderr  # bochner may notice that head has gone
+    lines = done.stdout.splitlines()
+    assert lines[0] == "class,class (predicted),class (predicted)=high,class (predicted)=low"
+    assert len(lines) == 3
+    shares = [float(x) for x in lines[1].split(",")[2:]]
+    assert sum(shares) == pytest.approx(1.0)
+    command = "bochner fit - -t income --drop id,class --features 20 --kernel gaussian --test 0 --json -o piped.safetensors"
+    fitted = shell(f"cat people.csv | {command}", folder)
+    assert fitted.returncode == 0, fitted.stderr
+    told = json.loads(fitted.stdout)
+    assert (told["rows"], told["tested"], told["scores"]) == (240, 0, {})
+    assert fitted.stderr == ""  # no bar where there is no terminal
+
+
+def test_columns_may_come_in_another_order(folder):
+    new = pd.read_csv(folder / "new.csv")
+    new[new.columns[::-1]].assign(more=1).to_csv(folder / "turned.csv", index=False)
+    done = shell("diff <(bochner predict class.safetensors turned.csv) <(bochner predict class.safetensors new.csv)", folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_views_refit_and_report(folder):
+    (folder / "views.toml").write_text('who = ["age"]\n[where]\ncolumns = ["city", "noise"]\nkernel = "matern32"\n')
+    done = shell(
+        "bochner fit people.csv -t income --views views.toml --features 20 --refit --report views.html -o views.safetensors",
+        folder,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "MultipleKernelRegressor" in done.stdout
+    assert re.search(r"who +[\d.]+ +█", done.stdout)
+    assert "fitted again on all 240 rows" in done.stdout
+    model = bochner.load(folder / "views.safetensors")
+    assert set(model.kernel_weights_by_name()) == {"who", "where"}
+    table = pd.read_csv(folder / "people.csv").drop(columns="income")
+    kernels = [("who", "gaussian", ["age"]), ("where", "matern32", ["city", "noise"])]
+    again = bochner.MultipleKernelRegressor(kernels, n_features=20, random_state=0)
+    again.fit(table, pd.read_csv(folder / "people.csv")["income"])
+    np.testing.assert_allclose(model.predict(table), again.predict(table), rtol=1e-6, atol=1e-6)
+    assert "<html" in (folder / "views.html").read_text(encoding="utf-8")
+
+
+def test_report_inspect_and_export(folder):
+    done = shell(
+        "bochner report class.safetensors --data new.csv -o class.html && bochner inspect class.safetensors"
+        " && bochner inspect class.safetensors --json > about.json && bochner export class.safetensors class.onnx --json",
+        folder,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("class.html\n")
+    assert json.loads(done.stdout[done.stdout.rindex("{") :]) == {"output": "class.onnx"}
+    about = json.loads((folder / "about.json").read_text())
+    assert about["estimator"] == "KernelClassifier"
+    assert about["target"] == "class"
+    assert about["columns"] == ["age", "city", "since", "noise"]
+    assert about["classes"] == ["high", "low"]
+    assert about["parameters"] == {"kernel": "gaussian", "n_features": 40, "random_state": 0}
+    assert "class" in (folder / "class.html").read_text(encoding="utf-8")
+    runtime = pytest.importorskip("onnxruntime")
+    model, new = bochner.load(folder / "class.safetensors"), pd.read_csv(folder / "new.csv")
+    session = runtime.InferenceSession(folder / "class.onnx")
+    label = session.run(["label"], {"X": model.encoder_.transform(new)})[0]
+    np.testing.assert_array_equal(label, model.predict(new))
+
+
+def test_demo(tmp_path):
+    done = shell("bochner demo --folder try && bochner predict try/houses.safetensors try/houses.csv | wc -l", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].strip() == "601"
+    assert "regression of 'price'" in done.stdout
+
+
+def test_files_larger_than_memory_are_read_in_blocks(folder):
+    people(4000, seed=2).to_csv(folder / "large.csv", index=False)
+    command = "bochner fit large.csv -t income --drop id,class --kernel gaussian --features 20"
+    done = shell(f"{command} --max-memory 1MB --test-file new.csv --json -o large.safetensors", folder)
+    assert done.returncode == 0, done.stderr
+    assert "is read in blocks" in done.stderr
+    told = json.loads(done.stdout)
+    assert (told["rows"], told["tested"]) == (4000, 60)
+    assert told["scores"]["KernelRegressor"]["R2"] > told["scores"]["linear (ridge)"]["R2"]

@@ -1,0 +1,37 @@
+"""Models go through pickle, joblib and skops too."""
+
+import io
+import pickle
+
+import joblib
+import pytest
+
+from tests.persistence.models import ESTIMATORS, answers, fitted, rows, same
+
+X = rows(25, seed=1)
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "exponentiated_chi2"])
+@pytest.mark.parametrize("name", sorted(ESTIMATORS))
+def test_pickle(name, kernel):
+    model = fitted(name, kernel)
+    assert same(answers(pickle.loads(pickle.dumps(model)), X), answers(model, X))
+
+
+@pytest.mark.parametrize("name", sorted(ESTIMATORS))
+def test_joblib(name):
+    model, file = fitted(name, "gaussian"), io.BytesIO()
+    joblib.dump(model, file)
+    file.seek(0)
+    assert same(answers(joblib.load(file), X), answers(model, X))
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "chi2"])
+@pytest.mark.parametrize("name", sorted(ESTIMATORS))
+def test_skops(name, kernel):
+    skops = pytest.importorskip("skops.io")
+    model = fitted(name, kernel)
+    data = skops.dumps(model)
+    unknown = skops.get_untrusted_types(data=data)
+    assert all(each.startswith("bochner.") for each in unknown), unknown
+    assert same(answers(skops.loads(data, trusted=unknown), X), answers(model, X))

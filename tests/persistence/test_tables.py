@@ -1,0 +1,63 @@
+"""Models of tables with categories, dates and gaps, in files: the encoding goes with them."""
+
+import json
+
+import numpy as np
+import pytest
+
+import bochner
+from bochner import MultipleKernelRegressor, export_onnx, load
+from bochner.tables import TableEncoder
+from tests.estimators.test_tables import FAMILIES, outputs, problem
+from tests.tables.tables import LIBRARIES, cells, make
+
+pytest.importorskip("safetensors")
+
+
+@pytest.mark.parametrize("learner", sorted(FAMILIES))
+def test_saved_and_loaded(learner, tmp_path):
+    X, y = problem(learner)
+    model = FAMILIES[learner]().fit(X, y)
+    model.save(tmp_path / "model.safetensors")
+    again = load(tmp_path / "model.safetensors")
+    assert again.encoder_.state() == model.encoder_.state()
+    assert list(again.feature_names_in_) == list(X.columns)
+    for library in LIBRARIES:
+        np.testing.assert_array_equal(outputs(again, make(library, cells())), outputs(model, X))
+    if hasattr(model, "relevance_by_name"):
+        assert again.relevance_by_name(by="column") == model.relevance_by_name(by="column")
+
+
+def test_views(tmp_path):
+    X, y = problem()
+    views = {"house": X[["age", "kind"]], "place": X[["city"]]}
+    model = MultipleKernelRegressor("gaussian", n_features=10, random_state=0).fit(views, y)
+    model.save(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(load(tmp_path / "model.safetensors").predict(views), model.predict(views))
+
+
+@pytest.mark.parametrize("learner", sorted(FAMILIES))
+def test_exported(learner, tmp_path):
+    """A graph of ONNX takes the encoded columns, and says how they are made."""
+    runtime = pytest.importorskip("onnxruntime")
+    X, y = problem(learner)
+    model = FAMILIES[learner]().fit(X, y)
+    export_onnx(model, tmp_path / "model.onnx")
+    session = runtime.InferenceSession(tmp_path / "model.onnx")
+    about = session.get_modelmeta().custom_metadata_map
+    encoder = TableEncoder.from_state(json.loads(about["encoder"]))
+    assert json.loads(about["columns"]) == encoder.names_out
+    found = session.run(None, {"X": encoder.transform(X)})[0]
+    if "Classifier" in learner:
+        np.testing.assert_array_equal(found, model.predict(X))
+    else:
+        np.testing.assert_allclose(found, model.predict(X), rtol=1e-9, atol=1e-9)
+
+
+def test_an_encoding_that_does_not_fit(tmp_path, monkeypatch):
+    X, y = problem()
+    model = FAMILIES["KernelRegressor"]().fit(X, y)
+    model.encoder_ = TableEncoder().fit(X[["age", "city"]])
+    model.save(tmp_path / "model.safetensors")
+    with pytest.raises(bochner.ModelFileError):
+        load(tmp_path / "model.safetensors")
