@@ -160,6 +160,14 @@ def test_importing_bochner_loads_nothing_heavy():
     assert not loaded("import bochner") & {"torch", "matplotlib"}
 
 
+@pytest.mark.parametrize("name", sorted(FROM_METHODS))
+def test_rooms_above_are_imported_in_two_files_and_when_asked(name):
+    files = [path for path in FILES if room(module_of(path)) == name]
+    above = [path.name for path in files if {room(module) for module, _ in imports(path)} & FROM_METHODS[name]]
+    assert above == ["saving.py", "showing.py"]
+    assert not any(top and room(module) in FROM_METHODS[name] for path in files for module, top in imports(path))
+
+
 def test_the_reading_of_imports(tmp_path):
     """The reader finds imports wherever they stand, and knows the top of a file from the inside of a function."""
     source = """
