@@ -17,6 +17,7 @@ from bochner.cli.running import USAGE, CommandError, tell
 from bochner.cli.scoring import baselines, hold_out, scores
 from bochner.cli.showing import Bar, Outcome
 from bochner.cli.tasks import Asked, Problem, make_problem, read_views
+from bochner.descent import family_name
 from bochner.memory import as_bytes
 
 COPIES = 4
@@ -180,7 +181,7 @@ def outcome_of(model: Any, train: Problem, test: Problem | None, target: str) ->
     )
     if hasattr(model, "relevance_by_name"):
         outcome.relevance = model.relevance_by_name(by="column")
-        outcome.kernel = type(model.kernel_).__name__
+        outcome.kernel = family_name(model.kernel_)
     else:
         weights = model.kernel_weights_by_name()
         outcome.weights = {name: float(np.linalg.norm(weight)) for name, weight in weights.items()}

@@ -15,6 +15,7 @@ from bochner.cli.fitting import check_place, write_report
 from bochner.cli.running import USAGE, CommandError
 from bochner.cli.showing import new_console, print_json, print_table
 from bochner.cli.tasks import Asked, Problem, make_problem
+from bochner.descent import family_name
 
 
 def load_model(path: str) -> Any:
@@ -128,7 +129,7 @@ def facts(model_path: str) -> dict[str, Any]:
         "numbers": int(sum(array.size for array in arrays.values())),
     }
     if hasattr(model, "relevance_by_name"):
-        found |= {"kernel": type(model.kernel_).__name__, "relevance": model.relevance_by_name(by="column")}
+        found |= {"kernel": family_name(model.kernel_), "relevance": model.relevance_by_name(by="column")}
     elif hasattr(model, "kernel_weights_by_name"):
         found["kernel_weights"] = {
             name: np.ravel(weight).tolist() for name, weight in model.kernel_weights_by_name().items()
