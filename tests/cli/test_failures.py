@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -154,7 +155,10 @@ def test_ctrl_c(folder):
     while not list(folder.glob("kept/*")) and time.monotonic() < until and fit.poll() is None:
         time.sleep(0.1)
     fit.send_signal(signal.SIGINT)
-    out, err = fit.communicate(timeout=60)
+    try:
+        out, err = fit.communicate(timeout=60)
+    finally:
+        fit.kill()
     assert fit.returncode == 130, err
     assert err.endswith("Interrupted.\n")
     assert "Traceback" not in err
@@ -163,8 +167,8 @@ def test_ctrl_c(folder):
 
 
 def test_ctrl_c_while_predictions_are_written(folder):
-    """Rows of a pipe that does not end."""
-    endless = "(cat people.csv; while true; do tail -n +2 people.csv; done)"
+    """Rows of a pipe that does not end before its reader does."""
+    endless = '(cat people.csv; yes "$(tail -n 1 people.csv)")'
     predict = subprocess.Popen(
         ["bash", "-c", f"{endless} | {PROGRAM} predict m.safetensors - -o never.csv"],
         cwd=folder,
@@ -177,7 +181,11 @@ def test_ctrl_c_while_predictions_are_written(folder):
     while not list(folder.glob("never.csv.part")) and time.monotonic() < until and predict.poll() is None:
         time.sleep(0.1)
     os.killpg(predict.pid, signal.SIGINT)  # as a terminal does
-    _, err = predict.communicate(timeout=60)
+    try:
+        _, err = predict.communicate(timeout=60)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(predict.pid, signal.SIGKILL)
     assert "Traceback" not in err
     assert "Interrupted." in err
     assert not list(folder.glob("never*"))
