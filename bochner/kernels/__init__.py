@@ -25,6 +25,7 @@ from bochner.kernels.homogeneous import (
 from bochner.kernels.metric import MetricKernel
 from bochner.kernels.skewed import SkewedChi2, SkewedIntersection
 from bochner.kernels.stationary import Cauchy, Gaussian, Laplacian, Matern
+from bochner.kernels.sums import GaussianSum
 
 KERNELS: dict[str, Callable[..., Kernel]] = {
     "gaussian": Gaussian,
@@ -81,6 +82,7 @@ __all__ = [
     "ExponentiatedIntersection",
     "ExponentiatedJensenShannon",
     "Gaussian",
+    "GaussianSum",
     "Intersection",
     "JensenShannon",
     "Kernel",
