@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,8 @@ from bochner.features.base import FeatureMap
 from bochner.features.fourier import FourierMap
 from bochner.features.homogeneous import HomogeneousMap
 from bochner.features.inputs import HomogeneousInput, InputMap, TransformInput, best_interval
-from bochner.kernels import AdditiveKernel, Gaussian, GaussianSum, Kernel
+from bochner.features.with_linear import FourierAndLinearMap
+from bochner.kernels import AdditiveKernel, Gaussian, GaussianPlusLinear, GaussianSum, Kernel
 from bochner.sampling import MAX_SOBOL_COLUMNS, SAMPLINGS, directions_and_lengths, uniforms
 
 DEFAULT_FEATURES = 1000
@@ -57,7 +58,7 @@ def build_map(kernel: Kernel, n_columns: int, choices: FeatureChoices, rng: np.r
     return _BUILDERS[kernel.geometry](kernel, n_columns, choices, rng)
 
 
-def _stationary(kernel: Kernel, n_columns: int, choices: FeatureChoices, rng: np.random.Generator) -> FeatureMap:
+def _stationary(kernel: Kernel, n_columns: int, choices: FeatureChoices, rng: np.random.Generator) -> FourierMap:
     if choices.order is not None:
         raise ValueError(
             f"order={choices.order}, but {type(kernel).__name__} has no homogeneous map: leave order out, it belongs to the "
@@ -110,12 +111,25 @@ def _grouped(kernel: GaussianSum, n_columns: int, choices: FeatureChoices, rng: 
     return FourierMap(kernel, n_columns, TransformInput(kernel), points, _phases(choices, n_frequencies, rng))
 
 
+def _with_linear(
+    kernel: GaussianPlusLinear, n_columns: int, choices: FeatureChoices, rng: np.random.Generator
+) -> FeatureMap:
+    """All columns of the linear part; Fourier features are the rest of those asked for, but half of these at least."""
+    kernel.scales(n_columns)
+    smooth, linear = kernel.columns
+    asked = DEFAULT_FEATURES if choices.n_features is None else int(choices.n_features)
+    rest = max(asked - len(linear), asked // 2, 2)
+    fourier = _stationary(kernel.gaussian, len(smooth), replace(choices, n_features=rest + rest % 2), rng)
+    return FourierAndLinearMap(kernel, fourier, fourier.points)
+
+
 _BUILDERS: dict[str, Callable[..., FeatureMap]] = {
     "product": _stationary,
     "radial": _stationary,
     "additive": _additive,
     "exponentiated": _exponentiated,
     "grouped": _grouped,
+    "with_linear": _with_linear,
 }
 
 

@@ -26,6 +26,7 @@ from bochner.kernels.metric import MetricKernel
 from bochner.kernels.skewed import SkewedChi2, SkewedIntersection
 from bochner.kernels.stationary import Cauchy, Gaussian, Laplacian, Matern
 from bochner.kernels.sums import GaussianSum
+from bochner.kernels.with_linear import GaussianPlusLinear
 
 KERNELS: dict[str, Callable[..., Kernel]] = {
     "gaussian": Gaussian,
@@ -82,6 +83,7 @@ __all__ = [
     "ExponentiatedIntersection",
     "ExponentiatedJensenShannon",
     "Gaussian",
+    "GaussianPlusLinear",
     "GaussianSum",
     "Intersection",
     "JensenShannon",

@@ -65,3 +65,14 @@ def group_numbers(value: Any, name: str) -> tuple[int, ...]:
     if not np.array_equal(np.unique(numbers), np.arange(numbers.max() + 1)):
         raise ValueError(f"{name} must count groups from zero and leave none out, got {np.unique(numbers).tolist()}.")
     return tuple(numbers.tolist())
+
+
+def flags(value: Any, name: str) -> tuple[bool, ...]:
+    """Whether or not, for each column: at least one of each; anything else is a ValueError."""
+    try:
+        found = np.asarray(value)
+    except ValueError:
+        found = np.empty(0)
+    if found.ndim != 1 or found.dtype.kind != "b" or found.all() or not found.any():
+        raise ValueError(f"{name} must be True or False for each column, and both must occur, got {value!r}.")
+    return tuple(found.tolist())

@@ -15,6 +15,10 @@ class SingleKernel:
     n_features: int = 3000
     components: int | None = None
     """Principal components of each view that are kept; None: all columns as they are."""
+    linear: int | None = None
+    """Principal components of each view of a linear part beside the Gaussian one; None: there is no such part."""
+    penalty: str = "error"
+    """"accuracy": the penalty of the last regression is that of the highest held-out accuracy, not of the least error."""
     folds: int = 2
     """Parts of the training images, each of which is predicted from the others."""
     schedule: str = "small-to-large"
@@ -29,6 +33,8 @@ class ExactSingleKernel:
     """Of KRR-GD, which sees the same columns."""
 
     components: int | None = None
+    linear: int | None = None
+    penalty: str = "error"
     folds: int = 2
     max_iter: int = 40
     limit: float = 600.0
@@ -41,8 +47,10 @@ class GroupLasso:
 
     n_features: int = 375
     """Of each kernel."""
-    roots: bool = False
-    """Whether kernels of histograms are Gaussian on roots of bins, a fast stand-in for exponentiated chi2."""
+    roots_from: int | None = None
+    """Training rows from which kernels of histograms are Gaussian on roots of bins, which is faster than exponentiated chi2."""
+    draws: int = 1
+    """Draws of the features where rows are fewer than that, each learned by itself; accuracies and seconds are means."""
     n_alphas: int = 12
     smallest: float = 1e-3
     refit: bool = False

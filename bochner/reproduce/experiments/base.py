@@ -30,19 +30,19 @@ class Experiment:
 
 
 SKL = {
-    "smoke": SingleKernel(n_features=64, components=8),
-    "laptop": SingleKernel(n_features=3000, components=16, draws=3),
+    "smoke": SingleKernel(n_features=64, components=8, linear=4, penalty="accuracy"),
+    "laptop": SingleKernel(n_features=3000, components=16, linear=128, penalty="accuracy", draws=3),
     "paper": SingleKernel(n_features=3000),
 }
 KRR = {
-    "smoke": ExactSingleKernel(components=8, max_iter=3),
-    "laptop": ExactSingleKernel(components=16, max_iter=15, limit=300.0),
+    "smoke": ExactSingleKernel(components=8, linear=4, penalty="accuracy", max_iter=3),
+    "laptop": ExactSingleKernel(components=16, linear=128, penalty="accuracy", max_iter=15, limit=900.0),
     "paper": ExactSingleKernel(max_iter=40, limit=7200.0),
 }
 """Options of the two learners of one kernel, for each size."""
 GL = {
-    "smoke": GroupLasso(n_features=16, roots=True, n_alphas=6),
-    "laptop": GroupLasso(n_features=376, roots=True, n_alphas=8),
+    "smoke": GroupLasso(n_features=16, roots_from=100, draws=2, n_alphas=6),
+    "laptop": GroupLasso(n_features=376, roots_from=2501, draws=3, n_alphas=8),
     "paper": GroupLasso(n_features=500, n_alphas=20),
 }
 EXACT_GL = {
