@@ -48,7 +48,7 @@ class GroupLasso:
     n_features: int = 375
     """Of each kernel."""
     roots_from: int | None = None
-    """Training rows from which kernels of histograms are Gaussian on roots of bins, which is faster than exponentiated chi2."""
+    """Training rows from which kernels of histograms are Gaussian on roots of bins, faster than exponentiated chi2."""
     draws: int = 1
     """Draws of the features where rows are fewer than that, each learned by itself; accuracies and seconds are means."""
     n_alphas: int = 12
