@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,7 @@ from bochner.features.base import FeatureMap
 from bochner.features.fourier import FourierMap
 from bochner.features.homogeneous import HomogeneousMap
 from bochner.features.inputs import HomogeneousInput, InputMap, TransformInput, best_interval
-from bochner.features.with_linear import FourierAndLinearMap
-from bochner.kernels import AdditiveKernel, Gaussian, GaussianPlusLinear, GaussianSum, Kernel
+from bochner.kernels import AdditiveKernel, Gaussian, Kernel
 from bochner.sampling import MAX_SOBOL_COLUMNS, SAMPLINGS, directions_and_lengths, uniforms
 
 DEFAULT_FEATURES = 1000
@@ -58,7 +57,7 @@ def build_map(kernel: Kernel, n_columns: int, choices: FeatureChoices, rng: np.r
     return _BUILDERS[kernel.geometry](kernel, n_columns, choices, rng)
 
 
-def _stationary(kernel: Kernel, n_columns: int, choices: FeatureChoices, rng: np.random.Generator) -> FourierMap:
+def _stationary(kernel: Kernel, n_columns: int, choices: FeatureChoices, rng: np.random.Generator) -> FeatureMap:
     if choices.order is not None:
         raise ValueError(
             f"order={choices.order}, but {type(kernel).__name__} has no homogeneous map: leave order out, it belongs to the "
@@ -94,67 +93,29 @@ def _homogeneous_input(kernel: AdditiveKernel, choices: FeatureChoices) -> Homog
     return HomogeneousInput(kernel, order, best_interval(kernel, order))
 
 
-def _grouped(kernel: GaussianSum, n_columns: int, choices: FeatureChoices, rng: np.random.Generator) -> FeatureMap:
-    """Frequencies of each group in turn, as many of each as of any other, or one more."""
-    if choices.order is not None:
-        raise ValueError(f"order={choices.order}, but {type(kernel).__name__} has no homogeneous map: leave order out.")
-    n_frequencies = _frequencies_of(choices)
-    if n_frequencies < kernel.n_groups:
-        told = f"{n_frequencies} frequencies are fewer than the {kernel.n_groups} groups of {type(kernel).__name__}"
-        raise ValueError(f"{told}: raise n_features.")
-    points = np.zeros((n_columns, n_frequencies))
-    parts = np.array_split(np.arange(n_frequencies), kernel.n_groups)
-    for columns, part in zip(kernel.columns(), parts, strict=True):
-        points[np.ix_(columns, part)] = draw_points(
-            Gaussian(), len(part), len(columns), sampling=choices.sampling, rng=rng
-        ).T
-    return FourierMap(kernel, n_columns, TransformInput(kernel), points, _phases(choices, n_frequencies, rng))
-
-
-def _with_linear(
-    kernel: GaussianPlusLinear, n_columns: int, choices: FeatureChoices, rng: np.random.Generator
-) -> FeatureMap:
-    """All columns of the linear part; Fourier features are the rest of those asked for, but half of these at least."""
-    kernel.scales(n_columns)
-    smooth, linear = kernel.columns
-    asked = DEFAULT_FEATURES if choices.n_features is None else int(choices.n_features)
-    rest = max(asked - len(linear), asked // 2, 2)
-    fourier = _stationary(kernel.gaussian, len(smooth), replace(choices, n_features=rest + rest % 2), rng)
-    return FourierAndLinearMap(kernel, fourier, fourier.points)
-
-
 _BUILDERS: dict[str, Callable[..., FeatureMap]] = {
     "product": _stationary,
     "radial": _stationary,
     "additive": _additive,
     "exponentiated": _exponentiated,
-    "grouped": _grouped,
-    "with_linear": _with_linear,
 }
 
 
 def _fourier(
     kernel: Kernel, law: Any, inputs: InputMap, n_columns: int, choices: FeatureChoices, rng: np.random.Generator
 ) -> FourierMap:
-    n_frequencies = _frequencies_of(choices)
-    points = draw_points(
-        law, n_frequencies, kernel.point_columns(n_columns) * inputs.width, sampling=choices.sampling, rng=rng
-    )
-    return FourierMap(kernel, n_columns, inputs, points.T.copy(), _phases(choices, n_frequencies, rng))
-
-
-def _frequencies_of(choices: FeatureChoices) -> int:
     n_features = DEFAULT_FEATURES if choices.n_features is None else int(choices.n_features)
     if choices.form == "paired" and n_features % 2:
         raise ValueError(
             f"n_features must be even, since features come as pairs of cosine and sine, got {n_features}: use "
             f"{n_features + 1}, or form='phase' for any number."
         )
-    return n_features // 2 if choices.form == "paired" else n_features
-
-
-def _phases(choices: FeatureChoices, n_frequencies: int, rng: np.random.Generator) -> Array | None:
-    return rng.uniform(0, 2 * np.pi, n_frequencies) if choices.form == "phase" else None
+    n_frequencies = n_features // 2 if choices.form == "paired" else n_features
+    points = draw_points(
+        law, n_frequencies, kernel.point_columns(n_columns) * inputs.width, sampling=choices.sampling, rng=rng
+    )
+    phases = rng.uniform(0, 2 * np.pi, n_frequencies) if choices.form == "phase" else None
+    return FourierMap(kernel, n_columns, inputs, points.T.copy(), phases)
 
 
 def draw_points(law: Any, n: int, n_columns: int, *, sampling: str, rng: np.random.Generator) -> Array:

@@ -25,8 +25,6 @@ from bochner.kernels.homogeneous import (
 from bochner.kernels.metric import MetricKernel
 from bochner.kernels.skewed import SkewedChi2, SkewedIntersection
 from bochner.kernels.stationary import Cauchy, Gaussian, Laplacian, Matern
-from bochner.kernels.sums import GaussianSum
-from bochner.kernels.with_linear import GaussianPlusLinear
 
 KERNELS: dict[str, Callable[..., Kernel]] = {
     "gaussian": Gaussian,
@@ -83,8 +81,6 @@ __all__ = [
     "ExponentiatedIntersection",
     "ExponentiatedJensenShannon",
     "Gaussian",
-    "GaussianPlusLinear",
-    "GaussianSum",
     "Intersection",
     "JensenShannon",
     "Kernel",

@@ -52,27 +52,3 @@ def matrix(X: Array, name: str) -> Array:
     if X.ndim != 2 or 0 in X.shape:
         raise ValueError(f"{name} must be a table of at least one row and one column, got shape {tuple(X.shape)}.")
     return X
-
-
-def group_numbers(value: Any, name: str) -> tuple[int, ...]:
-    """The group of each column as whole numbers from zero on, none of them left out; anything else is a ValueError."""
-    try:
-        numbers = np.asarray(value)
-    except ValueError:
-        numbers = np.empty(0)
-    if numbers.ndim != 1 or not numbers.size or numbers.dtype.kind not in "iu":
-        raise ValueError(f"{name} must be a whole number for each column, such as (0, 0, 1), got {value!r}.")
-    if not np.array_equal(np.unique(numbers), np.arange(numbers.max() + 1)):
-        raise ValueError(f"{name} must count groups from zero and leave none out, got {np.unique(numbers).tolist()}.")
-    return tuple(numbers.tolist())
-
-
-def flags(value: Any, name: str) -> tuple[bool, ...]:
-    """Whether or not, for each column: at least one of each; anything else is a ValueError."""
-    try:
-        found = np.asarray(value)
-    except ValueError:
-        found = np.empty(0)
-    if found.ndim != 1 or found.dtype.kind != "b" or found.all() or not found.any():
-        raise ValueError(f"{name} must be True or False for each column, and both must occur, got {value!r}.")
-    return tuple(found.tolist())

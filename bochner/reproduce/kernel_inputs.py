@@ -9,16 +9,13 @@ import numpy as np
 from sklearn.metrics.pairwise import additive_chi2_kernel, euclidean_distances
 
 from bochner.arrays import Array
-from bochner.kernels import ExponentiatedChi2, Gaussian, GaussianPlusLinear, Kernel
-from bochner.kernels.bandwidth import median_scale
+from bochner.kernels import ExponentiatedChi2, Gaussian, Kernel
 from bochner.reproduce.protocol import Problem, Views
 
 SAMPLE = 4000
 """Training rows, evenly spread, from which spreads and principal components come."""
 WIDTH_ROWS = 200
 """Rows whose distances make the width of a kernel."""
-LINEAR = "linear "
-"""What stands before the name of a view in the linear part of a kernel."""
 BLOCK = 512
 """Rows of a kernel matrix that are computed at a time."""
 
@@ -41,7 +38,7 @@ class Columns:
     @classmethod
     def of(cls, problem: Problem, components: int | None) -> Columns:
         """Those of a problem, from a sample of its training rows."""
-        index = _sample(problem.train.n)
+        index = np.unique(np.linspace(0, problem.train.n - 1, SAMPLE).astype(int))
         spreads, rotations = {}, {}
         for name, table in problem.train.tables.items():
             some = np.asarray(table[index], dtype=np.float64)
@@ -67,59 +64,7 @@ class Columns:
         return values @ self.rotations[name] if name in self.rotations else values
 
 
-@dataclass(frozen=True)
-class OneKernel:
-    """The columns of one kernel on all views, those of its linear part (if any) behind those of the Gaussian one."""
-
-    gaussian: Columns
-    linear: Columns | None
-    means: Array
-    """Of the columns of the linear part: (q,)."""
-
-    @classmethod
-    def of(cls, problem: Problem, components: int | None, linear: int | None) -> OneKernel:
-        """That of a problem, with so many principal components of each view in each part."""
-        gaussian = Columns.of(problem, components)
-        if linear is None:
-            return cls(gaussian, None, np.empty(0, dtype=np.float32))
-        more = Columns.of(problem, linear)
-        sample = problem.train.take(_sample(problem.train.n))
-        return cls(gaussian, more, more(sample).mean(axis=0))
-
-    def __call__(self, rows: Views) -> Array:
-        """All columns side by side: (n, m) of float32."""
-        own = self.gaussian(rows)
-        return own if self.linear is None else np.hstack([own, self.linear(rows) - self.means])
-
-    def names(self, rows: Views) -> Array:
-        """The name of each column (m,), by which columns share a scale: that of its view, and its part."""
-        own = self.gaussian.names(rows)
-        return own if self.linear is None else np.concatenate([own, np.char.add(LINEAR, self.linear.names(rows))])
-
-    def start(self, X: Array, names: Array) -> str | Kernel:
-        """The kernel that learning starts from, for rows X (n, m).
-
-        The Gaussian part has the inverse of the median distance for scale; rows of the linear one have a mean square of one,
-        as the other part has on the diagonal, to which all views add alike.
-        """
-        if self.linear is None:
-            return "gaussian"
-        is_linear = np.char.startswith(names, LINEAR)
-        some = np.asarray(X[np.unique(np.linspace(0, len(X) - 1, WIDTH_ROWS).astype(int))], dtype=np.float64)
-        scales = np.empty(X.shape[1])
-        scales[~is_linear] = median_scale(Gaussian(), some[:, ~is_linear])
-        views = np.unique(names[is_linear])
-        for view in views:
-            square = float(np.mean(np.sum(some[:, names == view] ** 2, axis=1)))
-            scales[names == view] = (square * len(views)) ** -0.5 if square > 0 else 1.0
-        return GaussianPlusLinear(linear=tuple(is_linear.tolist()), scale=scales)
-
-
 Distance = Callable[[Array, Array], Array]
-
-
-def _sample(n_rows: int) -> Array:
-    return np.unique(np.linspace(0, n_rows - 1, SAMPLE).astype(int))
 
 
 def distance_of(problem: Problem) -> Distance:

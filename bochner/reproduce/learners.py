@@ -17,12 +17,10 @@ from bochner.arrays import Array
 from bochner.estimators.multiple import MultipleKernelRegressor
 from bochner.estimators.regressors import KernelRegressor
 from bochner.exact import GMKLRegressor, KernelRidgeGD
-from bochner.kernels import Kernel
 from bochner.reproduce.accuracy import accuracy_of, mean_accuracy
 from bochner.reproduce.errors import ReproduceError
-from bochner.reproduce.final_penalty import Final, final_regression
 from bochner.reproduce.kernel_inputs import (
-    OneKernel,
+    Columns,
     cross_gram,
     distance_of,
     kernels_of,
@@ -98,42 +96,37 @@ class Bench:
 def single_kernel(bench: Bench) -> Measured:
     """RFF-SKL, and KRR-GD by its side: the same columns, the same halves of the images, the same targets."""
     options: SingleKernel | ExactSingleKernel = bench.run.options
-    training = bench.problem.training(bench.run.n)
-    columns = OneKernel.of(bench.problem, options.components, options.linear)
-    X, Z, views = columns(training.rows), columns(bench.problem.test), columns.names(training.rows)
-    parts, start = training.folds(options.folds), columns.start(X, views)
-    found, models, alphas = Measured({"n": training.rows.n}), [], []
+    training, columns = bench.problem.training(bench.run.n), Columns.of(bench.problem, options.components)
+    X, Z = columns(training.rows), columns(bench.problem.test)
+    views = columns.names(training.rows)
+    found, models = Measured({"n": training.rows.n}), []
 
     def learn(one: Measured, seed: int) -> Array:
-        model = _one_kernel(options, start, views, parts, seed, bench.device)
+        model = _one_kernel(options, views, training.folds(options.folds), seed, bench.device)
+        models.append(model)
         with bench.timing(one, "total"):
             model.fit(X, training.targets, training.weights)
-            final = Final(model.alpha_, model.predict)
-            if options.penalty == "accuracy":
-                final = final_regression(model, X, training, parts)
-        models.append(model)
-        alphas.append(final.alpha)
         with bench.timing(one, "predict"):
-            return final.scores(Z)
+            return model.predict(Z)
 
     bench.means(found, learn, options.draws if isinstance(options, SingleKernel) else 1)
     first = np.unique(views, return_index=True)
     found.result["scales"] = {str(name): _digits(models[0].scale_[i]) for name, i in zip(*first, strict=True)}
-    found.result |= {"alpha": _digits(alphas[0]), "validation_error": _digits(models[0].validation_error_)}
+    found.result |= {"alpha": _digits(models[0].alpha_), "validation_error": _digits(models[0].validation_error_)}
     found.result["evaluations"] = len(models[0].history_)
     return found
 
 
-def _one_kernel(options: Any, start: str | Kernel, views: Array, folds: Any, seed: int, device: str | None) -> Any:
+def _one_kernel(options: Any, views: Array, folds: Any, seed: int, device: str | None) -> Any:
     """The estimator of RFF-SKL or of KRR-GD, whose columns of one view share a scale, or of a metric of all columns."""
     shared: dict[str, Any] = {"validation": folds, "standardize": False, "random_state": seed}
     if isinstance(options, ExactSingleKernel):
-        return KernelRidgeGD(start, max_iter=options.max_iter, scale=views.tolist(), **shared)
+        return KernelRidgeGD("gaussian", max_iter=options.max_iter, scale=views.tolist(), **shared)
     shared |= {"keep_moments": False, "device": device}
     if options.metric != "diagonal":
         return KernelRegressor(metric=options.metric, finish="centres", n_centres=options.n_features, **shared)
     shared |= {"n_features": options.n_features, "schedule": options.schedule}
-    return KernelRegressor(start, scale=views.tolist(), **shared)
+    return KernelRegressor("gaussian", scale=views.tolist(), **shared)
 
 
 def group_lasso(bench: Bench) -> Measured:

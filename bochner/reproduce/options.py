@@ -15,10 +15,6 @@ class SingleKernel:
     n_features: int = 3000
     components: int | None = None
     """Principal components of each view that are kept; None: all columns as they are."""
-    linear: int | None = None
-    """Principal components of each view of a linear part beside the Gaussian one; None: there is no such part."""
-    penalty: str = "error"
-    """"accuracy": the penalty of the last regression is that of the highest held-out accuracy, not of the least error."""
     folds: int = 2
     """Parts of the training images, each of which is predicted from the others."""
     schedule: str = "small-to-large"
@@ -33,8 +29,6 @@ class ExactSingleKernel:
     """Of KRR-GD, which sees the same columns."""
 
     components: int | None = None
-    linear: int | None = None
-    penalty: str = "error"
     folds: int = 2
     max_iter: int = 40
     limit: float = 600.0

@@ -8,7 +8,6 @@ import pytest
 from bochner.reproduce import kernel_inputs
 from bochner.reproduce.kernel_inputs import (
     Columns,
-    OneKernel,
     chi2_distance,
     cross_gram,
     distance_of,
@@ -87,19 +86,3 @@ def test_principal_components_lose_what_they_leave_out_and_nothing_else(histogra
     left_out = np.linalg.eigvalsh(np.cov(whole[:, :12], rowvar=False))
     assert few[:, :4].var(axis=0, ddof=1).sum() == pytest.approx(left_out[-4:].sum(), rel=1e-4)
     assert nearly_all[:, :11].var(axis=0, ddof=1).sum() == pytest.approx(left_out[1:].sum(), rel=1e-4)
-
-
-def test_the_linear_part_of_one_kernel_stands_behind_the_gaussian_one():
-    some = problem(histograms=True)
-    alone, both = OneKernel.of(some, 2, None), OneKernel.of(some, 2, 3)
-    X, names = both(some.train), both.names(some.train)
-    np.testing.assert_array_equal(X[:, :4], alone(some.train))
-    assert alone.start(X[:, :4], names[:4]) == "gaussian"
-    assert names.tolist() == ["wide"] * 2 + ["narrow"] * 2 + ["linear wide"] * 3 + ["linear narrow"] * 3
-    np.testing.assert_allclose(X[:, 4:].mean(axis=0), 0, atol=1e-6)  # of float32 values below one
-    kernel = both.start(X, names)
-    assert kernel.linear == (False,) * 4 + (True,) * 6
-    linear = X[:, 4:] * kernel.scale[4:]
-    # Means of squares over the same sixty rows: one in all, and one half for each of two views.
-    assert np.sum(linear**2) / N == pytest.approx(1, rel=1e-5)
-    assert np.sum(linear[:, :3] ** 2) / N == pytest.approx(0.5, rel=1e-5)
