@@ -48,7 +48,7 @@ SOURCES = {
         segments=("--superpixels", "60", "--segments", "30", "--jobs", "1", "--unranked"),
         describe=("--words", "20", "--colour-words", "20", "--jobs", "1"),
     ),
-    "laptop": Source(Protocol(test_per_class=100)),
+    "laptop": Source(Protocol(test_per_class=300)),
     "paper": Source(Protocol(test_per_class=1000)),
 }
 

@@ -29,7 +29,7 @@ from bochner.reproduce.kernel_inputs import (
     training_gram,
     widths_of,
 )
-from bochner.reproduce.options import GMKL, KRR_GD, LABELLING, RFF_GL, RFF_SKL, ExactSingleKernel, SingleKernel
+from bochner.reproduce.options import GMKL, KRR_GD, LABELLING, RFF_GL, RFF_SKL, ExactSingleKernel, GroupLasso, SingleKernel
 from bochner.reproduce.protocol import Problem, Training
 from bochner.reproduce.rows import Row, Run
 
@@ -72,6 +72,22 @@ class Bench:
         if rough:
             found.result.setdefault("warnings", []).extend(sorted(set(rough))[:3])
 
+    def means(self, found: Measured, learn: Callable[[Measured, int], Array | None], draws: int) -> None:
+        """Note the mean accuracy and seconds over several draws, each with a seed of its own, of what ``learn`` scores."""
+        each = []
+        for draw in range(draws):
+            one = Measured()
+            scores = learn(one, self.seed + draw)
+            if scores is not None:
+                each.append(accuracy_of(self.problem.test_labels, scores))
+            for name, spent in one.seconds.items():
+                found.seconds[name] = found.seconds.get(name, 0.0) + spent / draws
+            found.result |= one.result  # its warnings
+        if each:
+            found.result |= mean_accuracy(each).plain()
+        if len(each) > 1:
+            found.result["draws"] = [_digits(one.mean) for one in each]
+
     def tell(self, found: Measured, scores: Array) -> None:
         """Note the accuracy of scores (n, c) of the test rows."""
         found.result |= accuracy_of(self.problem.test_labels, scores).plain()
@@ -83,23 +99,17 @@ def single_kernel(bench: Bench) -> Measured:
     training, columns = bench.problem.training(bench.run.n), Columns.of(bench.problem, options.components)
     X, Z = columns(training.rows), columns(bench.problem.test)
     views = columns.names(training.rows)
-    draws = options.draws if isinstance(options, SingleKernel) else 1
-    found, each, models = Measured({"n": training.rows.n}), [], []
-    for draw in range(draws):
-        model = _one_kernel(options, views, training.folds(options.folds), bench.seed + draw, bench.device)
-        one = Measured()
+    found, models = Measured({"n": training.rows.n}), []
+
+    def learn(one: Measured, seed: int) -> Array:
+        model = _one_kernel(options, views, training.folds(options.folds), seed, bench.device)
+        models.append(model)
         with bench.timing(one, "total"):
             model.fit(X, training.targets, training.weights)
         with bench.timing(one, "predict"):
-            scores = model.predict(Z)
-        each.append(accuracy_of(bench.problem.test_labels, scores))
-        models.append(model)
-        for name, spent in one.seconds.items():
-            found.seconds[name] = found.seconds.get(name, 0.0) + spent / draws
-        found.result |= one.result  # its warnings
-    found.result |= mean_accuracy(each).plain()
-    if draws > 1:
-        found.result["draws"] = [_digits(one.mean) for one in each]
+            return model.predict(Z)
+
+    bench.means(found, learn, options.draws if isinstance(options, SingleKernel) else 1)
     first = np.unique(views, return_index=True)
     found.result["scales"] = {str(name): _digits(models[0].scale_[i]) for name, i in zip(*first, strict=True)}
     found.result |= {"alpha": _digits(models[0].alpha_), "validation_error": _digits(models[0].validation_error_)}
@@ -121,32 +131,39 @@ def _one_kernel(options: Any, views: Array, folds: Any, seed: int, device: str |
 
 def group_lasso(bench: Bench) -> Measured:
     """RFF-GL: all classes in one run, each with weights of its own, on the features of one kernel for each view."""
-    options = bench.run.options
+    options: GroupLasso = bench.run.options
     training = bench.problem.training(bench.run.n)
     targets = training.targets[:, :1] if options.one_class else training.targets
-    found = Measured({"n": training.rows.n})
-    on_roots = options.roots and bench.problem.histograms
+    found, models = Measured({"n": training.rows.n}), []
+    few = options.roots_from is None or training.rows.n < options.roots_from
+    on_roots = not few and bench.problem.histograms
     distance = squared_distance if on_roots else distance_of(bench.problem)
-    with bench.timing(found, "total"):
-        rows = roots_of(training.rows) if on_roots else training.rows
-        model = MultipleKernelRegressor(
-            kernels_of(widths_of(rows, distance), distance),
-            n_features=options.n_features,
-            l1_ratio="auto" if options.refit else 1.0,
-            refit="auto" if options.refit else None,
-            shared_weights=False,
-            n_alphas=options.n_alphas,
-            smallest=options.smallest,
-            validation=training.split(),
-            standardize=False,
-            device=bench.device,
-            random_state=bench.seed,
-        ).fit(dict(rows.tables), targets, training.weights)
-    if not options.one_class:
-        with bench.timing(found, "predict"):
+
+    def learn(one: Measured, seed: int) -> Array | None:
+        with bench.timing(one, "total"):
+            rows = roots_of(training.rows) if on_roots else training.rows
+            model = MultipleKernelRegressor(
+                kernels_of(widths_of(rows, distance), distance),
+                n_features=options.n_features,
+                l1_ratio="auto" if options.refit else 1.0,
+                refit="auto" if options.refit else None,
+                shared_weights=False,
+                n_alphas=options.n_alphas,
+                smallest=options.smallest,
+                validation=training.split(),
+                standardize=False,
+                device=bench.device,
+                random_state=seed,
+            ).fit(dict(rows.tables), targets, training.weights)
+        models.append(model)
+        if options.one_class:
+            return None
+        with bench.timing(one, "predict"):
             test = roots_of(bench.problem.test) if on_roots else bench.problem.test
-            scores = model.predict(dict(test.tables))
-        bench.tell(found, scores)
+            return model.predict(dict(test.tables))
+
+    bench.means(found, learn, options.draws if few else 1)
+    model = models[0]
     found.result |= _weights(list(model.kernel_names_), model.kernel_weights_)
     found.result |= {"alpha": _digits(model.alpha_), "l1_ratio": model.l1_ratio_, "refit": model.refit_}
     found.result["validation_error"] = _digits(model.validation_error_)

@@ -132,15 +132,16 @@ def labels_of(worth: Array, least: float = GOOD) -> Array:
 
 
 def balanced_weights(worth: Array, background: float = BACKGROUND) -> Array:
-    """Weights (n,) of mean one for rows of worth (n, c): all rows of a class together weigh as much as those of any other.
+    """Weights (n,) of mean one for rows of worth (n, c): all rows of a class together weigh as the root of their number.
 
-    Rows that show no class have the part ``background`` of the whole, or less, where they are fewer than that.
+    Where classes have equally many rows, they weigh the same; where one has many more, it counts for more, but not in
+    proportion. Rows that show no class have the part ``background`` of the whole, or less, where they are fewer than that.
     """
     labels = labels_of(worth)
     counts = np.bincount(labels + 1, minlength=worth.shape[1] + 1)
     rest = min(background, counts[0] / len(labels))
-    parts = np.full(len(counts), (1 - rest) / max(1, int((counts[1:] > 0).sum())))
-    parts[0] = rest
+    roots = np.sqrt(counts[1:])
+    parts = np.concatenate([[rest], (1 - rest) * roots / max(roots.sum(), 1.0)])
     weights = (parts / np.maximum(counts, 1))[labels + 1]
     return np.asarray(weights / weights.mean())
 
@@ -184,7 +185,7 @@ def _counts(worth: Array, least: float) -> Array:
 
 
 WEIGHTS = (
-    "rows have weights: those that show a class weigh as much together as those of any other class, and rows that show none "
+    "rows have weights: those that show a class weigh together as the root of their number, and rows that show none "
     f"have {BACKGROUND:.0%} of the whole at most. Both learners of a comparison have the same weights, and hyper-parameters "
     "are chosen by errors of the same weights."
 )
@@ -192,12 +193,13 @@ WEIGHTS = (
 COMMON_DEPARTURES = (
     "One set of n training rows serves all classes, half of them segments that show an object (equally many of each class, "
     "as far as they go) and half of them segments that do not, each by the scores of the ranker; the paper chose such a set "
-    "for each class. So that classes count the same, " + WEIGHTS,
+    "for each class. So that frequent classes do not count for all, " + WEIGHTS,
     "Learners regress the overlap of a segment with the objects of each class, brought to mean zero and spread one; all "
     "four use the squared loss, so that each learner on features has the problem of its exact counterpart. The paper's "
     "GMKL has the epsilon-insensitive loss.",
     "The kernel of RFF-SKL and KRR-GD is Gaussian on roots of histograms with one scale for each descriptor, learned for "
-    "all classes together. It is learned on two halves of the training images, each predicted from the other; the paper has "
+    "all classes together. It is learned on two halves of the training "
+    "images, each predicted from the other; the paper has "
     "one training and one validation part, which here left too few images to learn scales on.",
     "The penalty of RFF-GL is chosen on the held-out images, one for all classes. GMKL has the cost C of the same problem "
     "by the paper's equivalence, alpha = sqrt(2) / (C n), and no search of its own.",

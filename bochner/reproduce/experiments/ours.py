@@ -63,7 +63,7 @@ SIZES = {
 
 def runs(config: Config) -> list[Run]:
     """Each variant, and what it is compared with."""
-    full, refitted = replace(config.single, schedule="full"), replace(config.multiple, refit=True)
+    full, refitted = replace(config.single, schedule="full", draws=1), replace(config.multiple, refit=True)
     alone = replace(config.multiple, one_class=True)
     metric = replace(config.single, metric="full", draws=1)
     found = [Run(learner=RFF_SKL, n=n, options=some) for n in config.full_schedule for some in (config.single, full)]
