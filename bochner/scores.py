@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import r2_score
 
 from bochner.arrays import Array, fetch64
 
@@ -21,9 +22,8 @@ def _of_numbers(model: Any, X: Any, y: Any) -> list[list[str]]:
     if predicted.shape != true.shape:
         raise ValueError(f"y has shape {true.shape} and the predictions have shape {predicted.shape}.")
     error = predicted - true
-    explained = 1 - np.mean(error**2, axis=0) / np.var(true, axis=0)
     found = [
-        ["R\u00b2, share of the variance that is predicted", f"{np.mean(explained):.4f}"],
+        ["R\u00b2, share of the variance that is predicted", f"{r2_score(true, predicted):.4f}"],
         ["root mean squared error", f"{np.sqrt(np.mean(error**2)):.4g}"],
         ["mean absolute error", f"{np.mean(np.abs(error)):.4g}"],
     ]

@@ -40,7 +40,7 @@ class Effort(StrEnum):
 
     fast = "fast"
     default = "default"
-    high = "high"
+    best = "best"
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")]

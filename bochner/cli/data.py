@@ -7,6 +7,7 @@ import difflib
 import io
 import json
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,6 +20,7 @@ from bochner.durable import replace_file
 from bochner.rows.csv_files import CODECS
 from bochner.rows.files import SUFFIXES, format_by_name
 
+NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 PIPE = "-"
 """Standard input or output, in CSV."""
 JSON_SUFFIXES = (".jsonl", ".ndjson")
@@ -44,45 +46,79 @@ def format_of(path: str) -> str:
     return found
 
 
-def read_table(path: str, delimiter: str | None = None) -> Any:
-    """All rows of a file as a table of pyarrow's."""
+def read_table(path: str, delimiter: str | None = None, text: Sequence[str] = ()) -> Any:
+    """All rows of a file as a table of pyarrow's; columns named in ``text`` are read as text, and those that turn out to be.
+
+    (Types of CSV are guessed from its first rows; a column whose first text comes later is read again as text.)
+    """
     import pyarrow as pa
 
-    batches = list(read_batches(path, delimiter))
+    columns = [*text]
+    while True:
+        try:
+            batches = list(read_batches(path, delimiter, columns))
+            break
+        except NotThatTypeError as error:
+            if path == PIPE or error.column in columns:
+                raise
+            columns.append(error.column)
     if not batches or not sum(batch.num_rows for batch in batches):
         raise CommandError(f"{_named(path)} has no rows: at least one is needed, below a line of names.")
     return pa.Table.from_batches(batches)
 
 
-def read_batches(path: str, delimiter: str | None = None) -> Iterator[Any]:
-    """The rows of a file in record batches of pyarrow's, with errors that name the file."""
+class NotThatTypeError(CommandError):
+    """A column of CSV holds something else than its first rows promise."""
+
+    def __init__(self, path: str, column: str, error: str) -> None:
+        told = error.split("CSV conversion error ")[-1].splitlines()[0][:160]
+        super().__init__(
+            f"{_named(path)}, column {column!r} holds something else than in its first rows ({told}): write it in one kind, "
+            "or write the table as Parquet."
+        )
+        self.column = column
+
+
+def read_batches(path: str, delimiter: str | None = None, text: Sequence[str] = ()) -> Iterator[Any]:
+    """The rows of a file in record batches of pyarrow's, with errors that name the file; CSV with some columns as text."""
     import pyarrow as pa
 
     kind = format_of(path)
     if path != PIPE:
         _refuse_missing(path)
     try:
-        yield from {"csv": _csv, "json": _json, "parquet": _parquet, "arrow": _arrow}[kind](path, delimiter)
+        if kind == "csv":
+            yield from _csv(path, delimiter, text)
+        else:
+            yield from {"json": _json, "parquet": _parquet, "arrow": _arrow}[kind](path)
     except pa.ArrowInvalid as error:
         raise CommandError(_about_unreadable(path, kind, str(error))) from None
     except (pa.ArrowException, EOFError) as error:
         raise CommandError(f"{_named(path)} could not be read as {kind}: {_first_line(error)}. Is the file whole?") from None
 
 
-def _csv(path: str, delimiter: str | None) -> Iterator[Any]:
+def _csv(path: str, delimiter: str | None, text: Sequence[str]) -> Iterator[Any]:
+    import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
     tabs = ".tsv" in [suffix.lower() for suffix in Path(path).suffixes[-2:]]
     options = (
         arrow_csv.ReadOptions(block_size=CSV_BYTES),
         arrow_csv.ParseOptions(delimiter=delimiter or ("\t" if tabs else ",")),
+        arrow_csv.ConvertOptions(column_types=dict.fromkeys(text, pa.string())),
     )
     with _opened(path) as stream, arrow_csv.open_csv(stream, *options) as reader:
-        _refuse_twice(reader.schema.names, path)
-        yield from reader
+        _refuse_names(reader.schema.names, path)
+        try:
+            yield from reader
+        except pa.ArrowInvalid as error:
+            place = re.search(r"CSV column #(\d+):.* CSV conversion error", str(error))
+            if place is None:
+                raise
+            raise NotThatTypeError(path, reader.schema.names[int(place[1])], str(error)) from None
 
 
-def _json(path: str, _: str | None) -> Iterator[Any]:
+def _json(path: str) -> Iterator[Any]:
     from pyarrow import json as arrow_json
 
     with _opened(path) as stream:
@@ -90,14 +126,14 @@ def _json(path: str, _: str | None) -> Iterator[Any]:
     yield from table.to_batches(BATCH_ROWS)
 
 
-def _parquet(path: str, _: str | None) -> Iterator[Any]:
+def _parquet(path: str) -> Iterator[Any]:
     from pyarrow import parquet
 
     with parquet.ParquetFile(path) as file:
         yield from file.iter_batches(BATCH_ROWS)
 
 
-def _arrow(path: str, _: str | None) -> Iterator[Any]:
+def _arrow(path: str) -> Iterator[Any]:
     import pyarrow as pa
 
     with pa.memory_map(path) as file, pa.ipc.open_file(file) as reader:
@@ -128,7 +164,14 @@ def _refuse_missing(path: str) -> None:
         raise CommandError(f"{path} is empty: a line of names and at least one row are needed.")
 
 
-def _refuse_twice(names: Sequence[str], path: str) -> None:
+def _refuse_names(names: Sequence[str], path: str) -> None:
+    """An error where columns have the same name, or where the first line holds numbers."""
+    if all(NUMBER.fullmatch(name.strip()) for name in names):
+        shown = ", ".join(names[:3])
+        raise CommandError(
+            f"{_named(path)} has numbers in its first line ({shown}, ...), where the names of the columns should be: put a "
+            "line of names before it."
+        )
     seen: set[str] = set()
     for name in names:
         if name in seen:

@@ -6,13 +6,13 @@ import difflib
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bochner.cli.data import PIPE, check_writable, format_of, read_batches, read_table
+from bochner.cli.data import PIPE, check_writable, find_column, format_of, read_batches, read_table
 from bochner.cli.running import USAGE, CommandError, tell
 from bochner.cli.scoring import baselines, hold_out, scores
 from bochner.cli.showing import Bar, Outcome
@@ -45,6 +45,9 @@ class FitOptions:
 
 def fit(data: str, output: str, asked: Asked, options: FitOptions, bar: Bar, report: str | None = None) -> Outcome:
     """Learn, score, save; nothing is written before the model is whole."""
+    check_apart(
+        {"-o": output, "--report": report}, {"the data": data, "--test-file": options.test_file, "--views": options.views}
+    )
     for path in (output, report):
         if path is not None:
             check_place(path)
@@ -70,6 +73,19 @@ def check_place(path: str) -> None:
         raise CommandError(f"{path} is no plain file: give the name of one.")
 
 
+def check_apart(outputs: dict[str, str | None], inputs: dict[str, str | None]) -> None:
+    """An error where something would be written over a file that is read, or over another output."""
+    seen = {os.path.realpath(path): name for name, path in inputs.items() if path not in (None, PIPE)}
+    for name, path in outputs.items():
+        if path is None or path == PIPE:
+            continue
+        if (place := os.path.realpath(path)) in seen:
+            raise CommandError(
+                f"{path} is both {seen[place]} and {name}, and would be lost: give another {name}.", code=USAGE
+            )
+        seen[place] = name
+
+
 def write_report(model: Any, path: str, test: Problem | None, title: str | None) -> None:
     """The page about a model, with rows that it has not seen if there are any."""
     X, y = (None, None) if test is None else (test.X, test.y)
@@ -85,7 +101,7 @@ def _fit_table(data: str, asked: Asked, options: FitOptions, bar: Bar) -> tuple[
     problem = make_problem(table, asked, data)
     train, test = hold_out(problem, 0.0 if options.test_file else options.test, options.seed)
     if options.test_file is not None:
-        test = make_problem(read_table(options.test_file, options.delimiter), _same(asked, problem), options.test_file)
+        test = _test_file(options, asked, problem)
     model = make_model(problem.task, options, problem.X.schema.names)
     with bar.watching(model):
         model.fit(train.X, train.y, sample_weight=train.weight)
@@ -93,6 +109,7 @@ def _fit_table(data: str, asked: Asked, options: FitOptions, bar: Bar) -> tuple[
     if test is not None:
         bar.say("comparing with simple models")
         outcome.scores = {type(model).__name__: scores(model, test), **baselines(train, test, options.seed)}
+        _tell_if_simple_is_better(outcome.scores)
     if options.refit and test is not None and options.test_file is None:
         bar.say("fitting all rows")
         model = make_model(problem.task, options, problem.X.schema.names)
@@ -102,8 +119,27 @@ def _fit_table(data: str, asked: Asked, options: FitOptions, bar: Bar) -> tuple[
     return model, outcome, test
 
 
-def _same(asked: Asked, problem: Problem) -> Asked:
-    return Asked(asked.target, asked.weight, (), problem.task)
+def _tell_if_simple_is_better(found: dict[str, dict[str, float]]) -> None:
+    """A line where a simple model has the better score; the first score of each is the one to compare, and is larger."""
+    (own, ours), *others = [(name, next(iter(each.values()))) for name, each in found.items()]
+    best, score = max(others, key=lambda each: each[1])
+    if score > ours:
+        tell(
+            f"Note: {best} is better than {own} here ({score:.4f} and {ours:.4f}): try --effort default or best, more rows, "
+            "or columns that say more."
+        )
+
+
+def _test_file(options: FitOptions, asked: Asked, problem: Problem) -> Problem:
+    """The rows of ``--test-file``, with the columns of those that are learned from; what is text there is text here."""
+    import pyarrow as pa
+
+    path, columns = str(options.test_file), problem.X.schema
+    text = [name for name in columns.names if pa.types.is_string(columns.field(name).type)]
+    table = read_table(path, options.delimiter, text)
+    test = make_problem(table, Asked(asked.target, asked.weight, (), problem.task), path)
+    chosen = [find_column(name, test.X.schema.names, path, "which is learned from") for name in columns.names]
+    return replace(test, X=test.X.select(chosen))
 
 
 def _fit_blocks(data: str, asked: Asked, options: FitOptions, bar: Bar) -> tuple[Any, Outcome, Problem | None]:
@@ -112,6 +148,10 @@ def _fit_blocks(data: str, asked: Asked, options: FitOptions, bar: Bar) -> tuple
 
     import bochner
 
+    if options.refit:
+        raise CommandError(
+            f"--refit is for files that fit in memory, and {data} is read in blocks: leave it out.", code=USAGE
+        )
     first = next(read_batches(data, options.delimiter), None)
     if first is None:
         raise CommandError(f"{data} has no rows: at least one is needed.")
@@ -124,14 +164,21 @@ def _fit_blocks(data: str, asked: Asked, options: FitOptions, bar: Bar) -> tuple
     model = make_model(head.task, options, columns)
     model.verbose = int(bar.shown)
     model.fit(source)
-    test = None
-    if options.test_file is not None:
-        test = make_problem(read_table(options.test_file, options.delimiter), _same(asked, head), options.test_file)
+    _name_classes(model, head)
+    test = None if options.test_file is None else _test_file(options, asked, head)
     outcome = outcome_of(model, head, test, asked.target)
     outcome.rows = source.n_rows
     if test is not None:
         outcome.scores = {type(model).__name__: scores(model, test), **baselines(head, test, options.seed)}
     return model, outcome, test
+
+
+def _name_classes(model: Any, head: Problem) -> None:
+    """Classes as a fit in memory names them: rows in blocks have numbers for true and false, and for whole numbers."""
+    if head.task != "classification" or model.classes_.dtype.kind not in "fiu":
+        return
+    truth = head.y.dtype.kind == "O"
+    model.classes_ = np.array(["false", "true"], dtype=object) if truth else model.classes_.astype(head.y.dtype)
 
 
 def make_model(task: str, options: FitOptions, columns: Sequence[str]) -> Any:

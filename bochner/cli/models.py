@@ -11,11 +11,12 @@ import numpy as np
 
 from bochner.arrays import Array
 from bochner.cli.data import PIPE, find_column, read_batches, read_table, write_batches
-from bochner.cli.fitting import check_place, write_report
+from bochner.cli.fitting import check_apart, check_place, write_report
 from bochner.cli.running import USAGE, CommandError
 from bochner.cli.showing import new_console, print_json, print_table
 from bochner.cli.tasks import Asked, Problem, make_problem
 from bochner.descent import family_name
+from bochner.tables.columns import Levels
 
 
 def load_model(path: str) -> Any:
@@ -33,6 +34,7 @@ def predict(
     model_path: str, data: str, output: str, *, std: bool, proba: bool, keep: Sequence[str], delimiter: str | None
 ) -> int:
     """Predict all rows of a file, batch by batch, and write them; how many there were."""
+    check_apart({"-o": output}, {"the model": model_path, "the data": data})
     model = load_model(model_path)
     name = type(model).__name__
     if proba and not hasattr(model, "predict_proba"):
@@ -43,7 +45,7 @@ def predict(
         raise CommandError(f"{model_path} has not what --std needs: fit it with bochner fit --std.")
     if output != PIPE and not os.path.exists(output):
         check_place(output)
-    batches = read_batches(data, delimiter)
+    batches = read_batches(data, delimiter, text_columns(model))
     return write_batches(output, (_predicted(model, batch, data, std, proba, keep) for batch in batches if batch.num_rows))
 
 
@@ -77,6 +79,12 @@ def _arrow(values: Array) -> Any:
     return pa.array(values.tolist() if values.dtype.kind in "OUT" else values)
 
 
+def text_columns(model: Any) -> list[str]:
+    """Columns that held levels when a model was fitted: CSV of other rows has them as text too, such as 01 and true."""
+    encoder = getattr(model, "encoder_", None)
+    return [] if encoder is None else [each.name for each in encoder.encodings if isinstance(each, Levels)]
+
+
 def rows_for(model: Any, table: Any, path: str) -> Any:
     """The columns of a table that a model was fitted on."""
     known = getattr(model, "feature_names_in_", None)
@@ -93,6 +101,7 @@ def rows_for(model: Any, table: Any, path: str) -> Any:
 
 def report(model_path: str, data: str | None, output: str, target: str | None, delimiter: str | None) -> str:
     """Write the page about a model; its path."""
+    check_apart({"-o": output}, {"the model": model_path, "--data": data})
     model = load_model(model_path)
     check_place(output)
     test = None
@@ -101,7 +110,7 @@ def report(model_path: str, data: str | None, output: str, target: str | None, d
         if target is None:
             raise CommandError("The model does not know the name of its target: give --target.", code=USAGE)
         task = "classification" if hasattr(model, "classes_") else "regression"
-        table = read_table(data, delimiter)
+        table = read_table(data, delimiter, text_columns(model))
         made = make_problem(table, Asked(find_column(target, table.schema.names, data, "--target"), task=task), data)
         test = Problem(rows_for(model, made.X, data), made.y, None, task)
     write_report(model, output, test, None if target is None else f"{Path(model_path).stem}: {target}")

@@ -18,6 +18,8 @@ from bochner.tables.frames import cells_of
 
 FEW_CLASSES = 10
 """Whole numbers of no more distinct values than this are classes, unless the task is given."""
+MOST_CLASSES_OF_FEW = 20
+"""Different texts of a target that are classes however few rows there are."""
 INDEX = re.compile(r"__index_level_\d+__")
 """Names that pandas gives the index of a table in files; in CSV it has none."""
 
@@ -106,6 +108,13 @@ def _weights(table: Any, i: int, name: str, path: str) -> Array:
 def _task(y: Array, asked: Asked, target: str) -> str:
     """The task that was asked for, or that targets suggest."""
     if y.dtype.kind == "O":
+        n_classes = len(set(y.tolist()))
+        if n_classes > max(MOST_CLASSES_OF_FEW, len(y) / 2):
+            raise CommandError(
+                f"Column {target!r} (--target) holds text, {n_classes:,} different ones in {len(y):,} rows, such as {y[0]!r}"
+                ": classes need several rows each. If it stands for numbers, write it as plain numbers, such as 32.96.",
+                code=USAGE,
+            )
         if asked.task == "regression":
             raise CommandError(
                 f"Column {target!r} (--target) holds text, such as {y[0]!r}: use --task classification.", code=USAGE

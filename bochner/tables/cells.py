@@ -42,6 +42,8 @@ def is_missing(value: Any) -> bool:
         return bool(value != value)
     except TypeError:  # pandas.NA is neither equal to itself nor unequal
         return True
+    except ValueError:  # an array, which is many answers
+        return False
 
 
 def clean_text(values: Iterable[Any]) -> Array:

@@ -30,10 +30,10 @@ class Middle:
     def add(self, values: Array) -> None:
         """More numbers, none of them NaN."""
         first = -self.n_seen % self.stride
-        self.kept.append(values[first :: self.stride])
+        self.kept.append(values[first :: self.stride].copy())  # and not a view, which keeps the whole block
         self.n_seen += len(values)
         while self.most is not None and sum(map(len, self.kept)) > self.most:
-            self.kept = [np.concatenate(self.kept)[::2]]
+            self.kept = [np.concatenate(self.kept)[::2].copy()]
             self.stride *= 2
 
     @property

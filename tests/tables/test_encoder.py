@@ -313,3 +313,19 @@ def test_further_types_of_pandas():
         "bytes=v": [0.0, 1.0],
         "sparse": [0.0, 2.0],
     }
+
+
+def test_what_a_median_keeps_of_many_blocks_is_bounded(rng):
+    """Also in memory: what is kept is no view of a block, which would keep all of it."""
+    middle = Middle(1000)
+    for _ in range(50):
+        middle.add(rng.standard_normal(5000))
+    held = sum(each.nbytes if each.base is None else each.base.nbytes for each in middle.kept)
+    assert held <= 8 * 1000
+    assert abs(middle.median) < 0.2
+
+
+def test_a_column_of_arrays_is_refused_in_words():
+    frame = pd.DataFrame({"a": [np.ones(2), np.zeros(2)]})
+    with pytest.raises(ValueError, match="'a' holds objects of type ndarray"):
+        TableEncoder().fit(frame)
