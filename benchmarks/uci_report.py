@@ -37,7 +37,7 @@ TIED = 0.005
 FEWEST_SPLITS = 3
 """Splits of the large sets."""
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
-TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.4, 2, 3, 5, 10)
+TICKS = (1e-4, 1e-3, 0.01, 0.03, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 FIGURE = ROOT / "docs" / "figures" / "uci.png"
 LOOKS = {
     "bochner": ("#0072b2", "o"),
@@ -355,7 +355,7 @@ def draw(scores: Scores, path: Path = FIGURE) -> None:
     ax.set_axisbelow(True)
     ax.spines[["top", "right", "left"]].set_visible(False)
     handles, labels = ax.get_legend_handles_labels()
-    figure.legend(handles[::-1], labels[::-1], loc="outside upper center", ncols=len(labels), frameon=False)
+    figure.legend(handles[::-1], labels[::-1], loc="outside upper center", ncols=(len(labels) + 1) // 2, frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130, metadata={"Software": None})
 
