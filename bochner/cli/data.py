@@ -83,9 +83,9 @@ def read_batches(path: str, delimiter: str | None = None, text: Sequence[str] = 
     """The rows of a file in record batches of pyarrow's, with errors that name the file; CSV with some columns as text."""
     import pyarrow as pa
 
-    kind = format_of(path)
     if path != PIPE:
         _refuse_missing(path)
+    kind = format_of(path)
     try:
         if kind == "csv":
             yield from _csv(path, delimiter, text)

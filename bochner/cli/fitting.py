@@ -20,6 +20,10 @@ from bochner.cli.tasks import Asked, Problem, make_problem, read_views
 from bochner.descent import family_name
 from bochner.memory import as_bytes
 
+OTHER_NAMES = {"rbf": "gaussian", "squared_exponential": "gaussian", "exponential": "matern12", "laplace": "laplacian"}
+"""What kernels are called elsewhere."""
+MANY_ROWS = 20_000
+"""Rows from which on it is said how to be quicker."""
 COPIES = 4
 """How often rows are there at a time while they are learned from: files that are larger come in blocks."""
 
@@ -103,6 +107,8 @@ def _fit_table(data: str, asked: Asked, options: FitOptions, bar: Bar) -> tuple[
     if options.test_file is not None:
         test = _test_file(options, asked, problem)
     model = make_model(problem.task, options, problem.X.schema.names)
+    if train.n_rows >= MANY_ROWS and options.features is None and bar.shown:
+        tell(f"Note: {train.n_rows:,} rows may take minutes; --features 500 --kernel gaussian gives a first model sooner.")
     with bar.watching(model):
         model.fit(train.X, train.y, sample_weight=train.weight)
     outcome = outcome_of(model, train, test, asked.target)
@@ -211,7 +217,7 @@ def make_model(task: str, options: FitOptions, columns: Sequence[str]) -> Any:
 
 def _check_kernel(name: str, known: Sequence[str]) -> None:
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
+        near = [OTHER_NAMES[name]] if name in OTHER_NAMES else difflib.get_close_matches(name, known, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise CommandError(f"There is no kernel {name!r} (--kernel).{hint} There are auto, {', '.join(known)}.", code=USAGE)
 
@@ -241,7 +247,7 @@ def _is_large(path: str, options: FitOptions) -> bool:
         limit = as_bytes(options.max_memory)
     except ValueError as error:
         raise CommandError(str(error).replace("max_memory", "--max-memory", 1), code=USAGE) from None
-    if not os.path.exists(path) or format_of(path) == "json":
+    if not os.path.isfile(path) or format_of(path) == "json":
         return False
     return COPIES * _bytes(path) > limit
 

@@ -36,6 +36,8 @@ def folder(tmp_path_factory):
 
 CASES = [
     # what is typed, exit code, what is said
+    ("fit . --target income", 1, "is a folder: give the name of a file"),
+    ("fit people.csv --target income --kernel rbf", 2, "Did you mean 'gaussian'?"),
     ("fit people.csv --target incme", 2, "has no column 'incme' (--target). Did you mean 'income'"),
     ("fit people.csv --target Income", 2, "Did you mean 'income'?"),
     ("fit peple.csv --target income", 1, "There is no file peple.csv. Is it people.csv?"),
