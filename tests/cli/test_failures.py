@@ -36,13 +36,12 @@ def folder(tmp_path_factory):
 
 CASES = [
     # what is typed, exit code, what is said
-    ("fit . --target income", 1, "is a folder: give the name of a file"),
     ("fit people.csv --target income --kernel rbf", 2, "Did you mean 'gaussian'?"),
     ("fit people.csv --target incme", 2, "has no column 'incme' (--target). Did you mean 'income'"),
     ("fit people.csv --target Income", 2, "Did you mean 'income'?"),
     ("fit peple.csv --target income", 1, "There is no file peple.csv. Is it people.csv?"),
     ("fit far/away.csv --target income", 1, "There is no file far/away.csv. There is no folder far."),
-    ("fit . --target income", 1, "has none of the suffixes"),
+    ("fit . --target income", 1, "is a folder: give the name of a file"),
     ("fit people.xlsx --target income", 1, "people.xlsx has none of the suffixes .parquet"),
     ("fit empty.csv --target a", 1, "empty.csv is empty"),
     ("fit names.csv --target a", 1, "names.csv has no rows"),
