@@ -32,9 +32,9 @@ class Saved:
 
         save(self, path, dtype=dtype, compact=compact, classes=classes)
 
-    def to_onnx(self, path: str | Path, *, dtype: str = "float64") -> None:
+    def to_onnx(self, path: str | Path, *, dtype: str = "float64", encoded: bool = False) -> None:
         """Write the fitted model as a graph of the format ONNX: see :func:`bochner.export_onnx`."""
         from bochner.persistence import export_onnx
 
         model: Any = self
-        export_onnx(model, path, dtype=dtype)
+        export_onnx(model, path, dtype=dtype, encoded=encoded)

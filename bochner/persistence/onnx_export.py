@@ -20,17 +20,22 @@ from bochner.features import CentreKernels, CentreMap
 from bochner.persistence.errors import ModelFileError
 from bochner.persistence.onnx_graph import PRECISIONS, Graph
 from bochner.persistence.onnx_kernels import at_centres, features
+from bochner.persistence.onnx_tables import table_rows
 from bochner.standardise import Standardiser
 
 
-def export_onnx(model: Any, path: str | Path, *, dtype: str = "float64") -> None:
+def export_onnx(model: Any, path: str | Path, *, dtype: str = "float64", encoded: bool = False) -> None:
     """Write a fitted model as a graph of the format ONNX, which any runtime of ONNX predicts by, without bochner.
 
     Inputs are ``X`` (n, m), or one for each view, by its name, or ``view0``, ``view1``, ... where views have none. Outputs
     are ``predictions`` of regressors, shaped like those of ``predict``; ``label`` and ``probabilities`` of classifiers
     (``label`` and ``decisions`` of ``GMKLClassifier``); ``features`` of ``FourierFeatures``. Rows are not checked: what is
-    outside the domain of a kernel becomes NaN. A model of a table that was encoded takes what it was encoded to, columns
-    of ``model.encoder_.transform(table)``; metadata have their names (``columns``) and the encoding (``encoder``).
+    outside the domain of a kernel becomes NaN.
+
+    A model of a table that was encoded has an input for each column, by its name (n, 1): numbers, NaN where they are
+    missing; truth values as one and zero, durations in seconds; levels as text, "" where they are missing; a date as the
+    numbers that it is encoded to (n, k), since ONNX knows no dates. Columns of a view have its name and a point before
+    theirs. Metadata have the names of what columns become (``columns``) and the encoding (``encoder``).
 
     Parameters
     ----------
@@ -41,6 +46,8 @@ def export_onnx(model: Any, path: str | Path, *, dtype: str = "float64") -> None
     dtype : {"float64", "float32"}, default="float64"
         Precision of the rows, of all computations and of the results. float32 is half the size and faster; frequencies of
         heavy tails (Laplacian, Matérn 1/2, skewed intersection) and small penalties lose digits with it.
+    encoded : bool, default=False
+        Whether the graph of such a model takes rows that are encoded already, ``model.encoder_.transform(table)``, as X.
     """
     check_is_fitted(model)
     if dtype not in PRECISIONS:
@@ -49,7 +56,7 @@ def export_onnx(model: Any, path: str | Path, *, dtype: str = "float64") -> None
     write = next((writers[cls] for cls in type(model).__mro__ if cls in writers), None)
     if write is None:
         raise ModelFileError(f"model must be a fitted estimator of bochner, got {type(model).__name__}.")
-    graph = Graph(dtype)
+    graph = Graph(dtype, takes_tables=not encoded)
     write(graph, model)
     graph.write(Path(path), _about(model))
 
@@ -85,7 +92,7 @@ def _about(model: Any) -> dict[str, str]:
 
 
 def _transformer(graph: Graph, model: Any) -> None:
-    rows = graph.input("X", seen_width(model))
+    rows = _rows(graph, model)
     graph.output("features", features(graph, model.feature_map_, rows), ["n", model.feature_map_.n_features])
 
 
@@ -104,7 +111,7 @@ def _classifier(graph: Graph, model: Any) -> None:
 
 
 def _exact_ridge(graph: Graph, model: Any) -> None:
-    rows = _standardised(graph, graph.input("X", seen_width(model)), model.standardiser_)
+    rows = _standardised(graph, _rows(graph, model), model.standardiser_)
     kernel = model.kernel_.replace(scale=model.kernel_.scale * model.standardiser_.spread)
     target = model._target_standardiser
     values = at_centres(graph, CentreKernels(kernel, model.X_fit_), rows)
@@ -137,7 +144,7 @@ def _outputs(graph: Graph, model: Any) -> str:
         parts = [_standardised(graph, _seen(graph, tables, part), standardiser) for part, standardiser in columns]
         rows = graph.add("Concat", *parts, axis=1) if len(parts) > 1 else parts[0]
     else:
-        rows = _standardised(graph, graph.input("X", seen_width(model)), model.standardiser_)
+        rows = _standardised(graph, _rows(graph, model), model.standardiser_)
     if isinstance(model.feature_map_, CentreMap):
         return _linear(graph, at_centres(graph, model.feature_map_.kernels, rows), model._at_centres, model.intercept_)
     return _linear(graph, features(graph, model.feature_map_, rows), model.coef_, model.intercept_)
@@ -159,10 +166,19 @@ def _exact_scores(graph: Graph, model: Any) -> str:
 def _tables(graph: Graph, model: Any, views: Any) -> list[tuple[str, int]]:
     """The inputs of a model, one table or several views: their names and numbers of columns."""
     if not views.labels:
-        return [(graph.input("X", seen_width(model)), seen_width(model))]
+        return [(_rows(graph, model), seen_width(model))]
     names = [label if isinstance(label, str) else f"view{label}" for label in views.labels]
     widths = [seen_width(view) for view in views.tables]
-    return [(graph.input(name, width), width) for name, width in zip(names, widths, strict=True)]
+    rows = [_rows(graph, view, name) for name, view in zip(names, views.tables, strict=True)]
+    return list(zip(rows, widths, strict=True))
+
+
+def _rows(graph: Graph, model: Any, name: str = "X") -> str:
+    """Rows of a model or a view: one input, or one for each column of a table that is encoded."""
+    encoder = encoder_of(model)
+    if encoder is None or not graph.takes_tables:
+        return graph.input(name, seen_width(model))
+    return table_rows(graph, encoder, "" if name == "X" else f"{name}.")
 
 
 def _seen(graph: Graph, tables: list[tuple[str, int]], part: Any) -> str:

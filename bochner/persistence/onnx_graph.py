@@ -11,9 +11,11 @@ import numpy as np
 from bochner.arrays import Array
 from bochner.durable import replace_file
 
-OPSET, IR_VERSION = 17, 8
+OPSET, ML_OPSET, IR_VERSION = 17, 2, 8
 """Versions of the operators and of the file that are written: old enough for runtimes of some years ago."""
 PRECISIONS = ("float64", "float32")
+OUTPUTS = ("decisions", "features", "label", "predictions", "probabilities")
+"""Names of outputs, which inputs must not have."""
 
 
 class Graph:
@@ -22,7 +24,7 @@ class Graph:
     Values go by their names, which are strings. Numbers and arrays among arguments become constants.
     """
 
-    def __init__(self, dtype: str, prefix: str = "") -> None:
+    def __init__(self, dtype: str, prefix: str = "", *, takes_tables: bool = True) -> None:
         self.onnx = _onnx()
         self.dtype = np.dtype(dtype)
         self._element = self.onnx.helper.np_dtype_to_tensor_dtype(self.dtype)
@@ -30,15 +32,19 @@ class Graph:
         self._constants: list[Any] = []
         self._inputs: list[Any] = []
         self._outputs: list[Any] = []
+        self.takes_tables = takes_tables
+        """Whether columns of tables are encoded within."""
         self._prefix = prefix
         """Of all names: those of a graph inside a graph must be others."""
         self._count = 0
 
     # -- values -------------------------------------------------------------------------------------------------------
 
-    def input(self, name: str, n_columns: int) -> str:
-        """Rows of so many columns."""
-        self._inputs.append(self.onnx.helper.make_tensor_value_info(name, self._element, ["n", n_columns]))
+    def input(self, name: str, n_columns: int, *, text: bool = False) -> str:
+        """Rows of so many columns, of numbers or of text; a name that outputs have gets "_column" behind it."""
+        name = f"{name}_column" if name in OUTPUTS else name
+        element = self.onnx.TensorProto.STRING if text else self._element
+        self._inputs.append(self.onnx.helper.make_tensor_value_info(name, element, ["n", n_columns]))
         return name
 
     def output(self, name: str, value: str, shape: Sequence[int | str], dtype: Any = None) -> None:
@@ -64,6 +70,10 @@ class Graph:
         result = self._new(operator.lower())
         self._nodes.append(self.onnx.helper.make_node(operator, names, [result], **options))
         return result
+
+    def number(self, truth: str) -> str:
+        """Ones and zeros of a value that is true or false."""
+        return self.add("Cast", truth, to=self._element)
 
     # -- formulas -----------------------------------------------------------------------------------------------------
 
@@ -122,7 +132,8 @@ class Graph:
         """Write the graph to a file, after ONNX has checked it."""
         helper = self.onnx.helper
         graph = helper.make_graph(self._nodes, "bochner", self._inputs, self._outputs, self._constants)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="bochner")
+        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)]
+        model = helper.make_model(graph, opset_imports=opsets, producer_name="bochner")
         model.ir_version = IR_VERSION
         helper.set_model_props(model, metadata)
         self.onnx.checker.check_model(model)
@@ -131,7 +142,7 @@ class Graph:
 
     def _new(self, kind: str) -> str:
         self._count += 1
-        return f"{self._prefix}{kind}_{self._count}"
+        return f"{self._prefix}/{kind}_{self._count}"  # the stroke tells it from names of columns
 
 
 def _onnx() -> Any:

@@ -12,6 +12,7 @@ import bochner
 from bochner.cli.scoring import hold_out
 from bochner.cli.tasks import Asked, make_problem
 from tests.cli.shell import people, shell
+from tests.tables.tables import cells_for_onnx
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("typer")
@@ -185,7 +186,7 @@ def test_report_inspect_and_export(folder):
     runtime = pytest.importorskip("onnxruntime")
     model, new = bochner.load(folder / "class.safetensors"), pd.read_csv(folder / "new.csv")
     session = runtime.InferenceSession(folder / "class.onnx")
-    label = session.run(["label"], {"X": model.encoder_.transform(new)})[0]
+    label = session.run(["label"], cells_for_onnx(new, model.encoder_))[0]
     np.testing.assert_array_equal(label, model.predict(new))
 
 

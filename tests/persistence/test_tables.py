@@ -9,7 +9,7 @@ import bochner
 from bochner import MultipleKernelRegressor, export_onnx, load
 from bochner.tables import TableEncoder
 from tests.estimators.test_tables import FAMILIES, outputs, problem
-from tests.tables.tables import LIBRARIES, cells, make
+from tests.tables.tables import LIBRARIES, cells, cells_for_onnx, make
 
 pytest.importorskip("safetensors")
 
@@ -37,12 +37,46 @@ def test_views(tmp_path):
 
 
 @pytest.mark.parametrize("learner", sorted(FAMILIES))
-def test_exported(learner, tmp_path):
-    """A graph of ONNX takes the encoded columns, and says how they are made."""
+def test_exported_with_the_encoding(learner, tmp_path):
+    """A graph of ONNX takes the columns of the table, also levels that were not there in fit."""
     runtime = pytest.importorskip("onnxruntime")
     X, y = problem(learner)
     model = FAMILIES[learner]().fit(X, y)
-    export_onnx(model, tmp_path / "model.onnx")
+    model.to_onnx(tmp_path / "model.onnx")
+    session = runtime.InferenceSession(tmp_path / "model.onnx")
+    new = X.copy()
+    new["city"] = new["city"].astype(object)
+    new.loc[new.index[:3], "city"] = "nowhere before"
+    given = cells_for_onnx(new, model.encoder_)
+    assert {each.name for each in session.get_inputs()} == set(given)
+    assert {each.type for each in session.get_inputs()} == {"tensor(double)", "tensor(string)"}
+    found = session.run(None, given)[0]
+    if "Classifier" in learner:
+        np.testing.assert_array_equal(found, model.predict(new))
+    else:
+        np.testing.assert_allclose(found, model.predict(new), rtol=1e-9, atol=1e-9)
+
+
+def test_views_exported_with_their_encodings(tmp_path):
+    runtime = pytest.importorskip("onnxruntime")
+    X, y = problem()
+    views = {"house": X[["age", "kind"]], "place": X[["city"]]}
+    model = MultipleKernelRegressor("gaussian", n_features=10, random_state=0).fit(views, y)
+    model.to_onnx(tmp_path / "model.onnx")
+    session = runtime.InferenceSession(tmp_path / "model.onnx")
+    given = {}
+    for view, (name, table) in zip(model._views.tables, views.items(), strict=True):
+        given |= cells_for_onnx(table, view.encoder_, f"{name}.")
+    np.testing.assert_allclose(session.run(None, given)[0], model.predict(views), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("learner", sorted(FAMILIES))
+def test_exported_for_encoded_rows(learner, tmp_path):
+    """A graph of ONNX can take the encoded columns, and says how they are made."""
+    runtime = pytest.importorskip("onnxruntime")
+    X, y = problem(learner)
+    model = FAMILIES[learner]().fit(X, y)
+    export_onnx(model, tmp_path / "model.onnx", encoded=True)
     session = runtime.InferenceSession(tmp_path / "model.onnx")
     about = session.get_modelmeta().custom_metadata_map
     encoder = TableEncoder.from_state(json.loads(about["encoder"]))

@@ -7,6 +7,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
+from bochner.tables.columns import Levels, Numbers, Times
+
 LIBRARIES = ("pandas", "polars", "pyarrow")
 
 
@@ -38,3 +40,19 @@ def make(library, columns):
     if library == "polars":
         return pl.DataFrame(columns)
     return pa.table(columns)
+
+
+def cells_for_onnx(X, encoder, prefix=""):
+    """The columns of a frame as a graph takes them: text, numbers, and dates by what they are encoded to."""
+    found = {}
+    for encoding in encoder.encodings:
+        column, name = X[encoding.name], f"{prefix}{encoding.name}"
+        if isinstance(encoding, Levels):
+            found[name] = np.array([["" if pd.isna(v) else str(v)] for v in column], dtype=object)
+        elif isinstance(encoding, Numbers):
+            column = column.dt.total_seconds() if column.dtype.kind == "m" else column
+            found[name] = pd.to_numeric(column).astype("Float64").to_numpy(float, na_value=np.nan)[:, None]
+        elif isinstance(encoding, Times):
+            own = [encoder.names_in[i] == encoding.name for i in encoder.origins]
+            found[name] = encoder.transform(X)[:, own]
+    return found
