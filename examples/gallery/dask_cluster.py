@@ -14,7 +14,7 @@ from distributed import Client
 from bochner import KernelRegressor
 from bochner.plots import plot_relevance
 
-client = Client(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None)
+client = Client(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0")
 
 # %%
 # A collection of Dask's, in partitions of 2000 rows. Nothing is computed yet.

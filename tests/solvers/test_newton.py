@@ -167,11 +167,13 @@ def test_a_start_that_is_optimal_up_to_rounding_has_converged():
     features, targets, weights = make("logistic", 1, seed=2)
     problem = problem_of("logistic", features, targets, weights)
     coef = zeros(features, targets)
-    for _ in range(5):
+    for _ in range(50):  # each goes down, by a rounding in the end; how many there are depends on BLAS
         result, _ = problem.solve(1.0, coef)
         coef = result.coef
         assert result.converged
         assert result.violation <= newton.TOLERANCE
+        if result.n_iter == 0:
+            break
     assert result.n_iter == 0
 
 
