@@ -82,6 +82,10 @@ class Points:
         return numbers.reshape(GROUPS, -1)[np.arange(self.start.shape[1]) % GROUPS].T
 
 
+LEAST_ROWS = 10
+"""Rows below which frequencies cannot be learned: some are set aside, and the others are cut into parts."""
+
+
 def with_spectrum(
     learned: LearnedKernel,
     folds: FoldedRows,
@@ -91,6 +95,11 @@ def with_spectrum(
     place: Callable[[Folds], FoldedRows],
 ) -> tuple[LearnedKernel, list[dict[str, Any]]]:
     """What was learned, with other frequencies where these are clearly better, and the ladder of what was compared."""
+    if folds.in_memory.n < LEAST_ROWS:
+        raise ValueError(
+            f"spectrum={kind!r} is chosen on rows set aside, and there are {folds.in_memory.n} rows of positive weight: give "
+            f"at least {LEAST_ROWS}, or use spectrum='prior'."
+        )
     feature_map, log_alpha = cast(FourierMap, learned.feature_map), np.log(learned.alpha)
     found = learn_spectrum(folds.in_memory, feature_map, log_alpha, kind, criterion=criterion, place=place)
     if found.feature_map is feature_map:

@@ -212,7 +212,10 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
         if self.loss == "squared":
             return super()._criterion()
         if self.criterion == "loo":
-            raise ValueError(f"criterion='loo' has a closed form for loss='squared' only, and loss is {self.loss!r}.")
+            raise ValueError(
+                f"criterion='loo' has a closed form for loss='squared' only, and loss is {self.loss!r}: use criterion='kfold', "
+                "or that loss."
+            )
         if isinstance(self.alpha, str):
             raise ValueError(f"alpha='per-target' needs loss='squared', and loss is {self.loss!r}.")
         return partial(HeldOutLoss, loss=LOSSES[self.loss], penalty=None if self.alpha is None else float(self.alpha))

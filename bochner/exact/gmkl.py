@@ -123,7 +123,7 @@ class GMKLRegressor(RegressorMixin, KernelSumMachine):
             raise ValueError(f"epsilon must be a number, zero or more, got {self.epsilon!r}.")
         rows, weights = self._check_fit(X, sample_weight)
         targets = self._check_targets(rows[0], y)[weights > 0]
-        costs = float(self.C) * weights[weights > 0]
+        costs = self._costs(weights, float(np.abs(targets).max()))
         loss: Loss = SquaredLoss(targets, costs)
         if self.loss == "epsilon-insensitive":
             loss = EpsilonInsensitiveLoss(targets, costs, float(self.epsilon))
@@ -222,7 +222,7 @@ class GMKLClassifier(ClassifierMixin, KernelSumMachine):
                 f"y has only one class, {self.classes_.tolist()[0]!r}, among rows of positive weight: a classifier needs at "
                 "least two classes."
             )
-        costs = float(self.C) * weights[weights > 0]
+        costs = self._costs(weights)
         ones = range(1, 2) if len(self.classes_) == 2 else range(len(self.classes_))
         make = HingeLoss if self.loss == "hinge" else SquaredLoss
         losses: list[Loss] = [make(np.where(labels == one, 1.0, -1.0), costs) for one in ones]

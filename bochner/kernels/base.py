@@ -34,6 +34,8 @@ from bochner.kernels.checks import matrix, positive
 
 Gradient = dict[str, Any]
 """Derivatives by parameter name: "scale" has one entry per column even where one scale is shared."""
+LARGEST_IN_FLOAT32 = 1e35
+"""Scales that frequencies of float32 can have, with room for their law."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -103,7 +105,13 @@ class Kernel(ABC):
 
     def frequencies(self, points: Array) -> Array:
         """Frequencies g = s * h of base points h, a column each: (m, f) from (m, f), where the points are."""
-        return place(self.scales(points.shape[0]), like=points)[:, None] * points
+        scales = self.scales(points.shape[0])
+        if dtype_of(points) == np.float32 and scales.max() > LARGEST_IN_FLOAT32:
+            raise ValueError(
+                f"scale={scales.max():.3g} is more than float32 can multiply by: give the rows in float64, or bring the columns "
+                "to a larger unit."
+            )
+        return place(scales, like=points)[:, None] * points
 
     def frequencies_adjoint(self, G: Array, points: Array) -> Gradient:
         """Gradient of ``sum(G * frequencies(points))`` in the parameters, float64, where G (m, f) is: sum_j G_ij h_ij."""
