@@ -153,6 +153,8 @@ def _descend(
         nonlocal log_alpha, unit
         trial = replace(feature_map, points=points.at(numbers))
         found = criterion.evaluate(trial, log_alpha, gradient=True, bounds=(LOWEST_PENALTY, HIGHEST_PENALTY))
+        if not np.isfinite(found.value):  # where a part cannot be predicted at all
+            return found.value, np.zeros_like(numbers)
         log_alpha, unit = found.log_alpha, unit or found.value
         slopes = to_points(feature_map.kernel, fetch64(cast(Any, found.gradient).frequencies))
         mean_square = float(np.mean(numbers**2))

@@ -30,7 +30,7 @@ from bochner.arrays import (
     weighted_products,
     weighted_squares,
 )
-from bochner.kernels.checks import matrix, positive
+from bochner.kernels.checks import matrix, positive, refuse_large
 
 Gradient = dict[str, Any]
 """Derivatives by parameter name: "scale" has one entry per column even where one scale is shared."""
@@ -146,6 +146,8 @@ class Kernel(ABC):
         sound = bool(xp.isfinite(total))
         if sound and self.lower > -np.inf:
             sound = not bool(xp.any((values <= self.lower) if self.open_below else (values < self.lower)))
+        if sound and self.geometry == "additive":
+            refuse_large(type(self).__name__, argument, float(xp.max(values)) if values.shape[0] else 0.0, dtype_of(values))
         if sound:
             return
         host = fetch64(X)
