@@ -164,7 +164,13 @@ def tables(results: dict[str, Any]) -> str:
         parts.append(markdown_table(header, [*rows, ["all", *_numbers(total)]]))
         parts.append(describe(results["ours"]["about"]))
     if "peers" in results:
-        header = ["on plain settings", "cases", "finite, no worse than the mean", "error that says what to do", "anything else"]
+        header = [
+            "on plain settings",
+            "cases",
+            "finite, no worse than the mean",
+            "error that says what to do",
+            "anything else",
+        ]
         rows = [[_named(name), *_numbers(each)] for name, each in results["peers"]["counts"].items()]
         parts.append(markdown_table(header, rows))
         parts.append(describe(results["peers"]["about"]))

@@ -168,7 +168,9 @@ def fitted(case: Case, data: Data) -> tuple[Any, Any]:
     if case.engine == "dask":
         import dask.array as da
 
-        X, y, weights = (None if each is None else da.from_array(each, chunks=(13, -1)[: each.ndim]) for each in (X, y, weights))
+        X, y, weights = (
+            None if each is None else da.from_array(each, chunks=(13, -1)[: each.ndim]) for each in (X, y, weights)
+        )
         return model.fit(X, y, sample_weight=weights), data.X
     if takes(model.fit, "sample_weight"):
         return model.fit(X, y, sample_weight=weights), X

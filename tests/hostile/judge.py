@@ -181,7 +181,9 @@ def no_worse_than_prior(model: Any, predicted: Any, probabilities: Any, data: Da
     offsets = np.log(prior) - np.log(prior).mean()
     allowed = max(1.0, 30 / len(y)) / (2 * len(y)) * (offsets @ offsets) + 2 / (len(y) + 2) * np.ptp(offsets)
     if right < prior.max() - slack and loss > entropy * (1 + 1e-6) + allowed + ROUNDINGS * rounding(data.X):
-        raise Broken(f"worse than the prior: accuracy {right:.6g} of {prior.max():.6g}, log loss {loss:.6g} of {entropy:.6g}")
+        raise Broken(
+            f"worse than the prior: accuracy {right:.6g} of {prior.max():.6g}, log loss {loss:.6g} of {entropy:.6g}"
+        )
 
 
 def lengths_of_one(features: Any, data: Data) -> None:

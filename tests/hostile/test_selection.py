@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.hostile.cases import COLUMNS, DTYPES, LABELS, LAYOUTS, SIZES, TARGETS, WEIGHTS, WIDTHS, Case, cases, data_of
-from tests.hostile.estimators import ESTIMATORS, SELDOM, attempt, is_classifier, learners, losses_of
+from tests.hostile.estimators import ESTIMATORS, attempt, is_classifier, learners, losses_of
 
 TAKE_LONG = ("ratio-10000", "1000-classes")
 """Kinds of labels of which one estimator alone is asked here."""
@@ -16,7 +16,7 @@ TAKE_LONG = ("ratio-10000", "1000-classes")
 
 def selected(name):
     """Cases of an estimator: as many as there are kinds of columns, and all other kinds among them."""
-    mine = [each for each in learners() if each[0] == name and each[3] not in SELDOM]
+    mine = [each for each in learners() if each[0] == name]
     targets = [kind for kind in (LABELS if is_classifier(name) else TARGETS) if kind not in TAKE_LONG]
     order = np.random.default_rng(0).permutation(len(mine))
     for i, columns in enumerate(COLUMNS):
