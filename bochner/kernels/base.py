@@ -131,6 +131,12 @@ class Kernel(ABC):
         """Whether rows with this smallest value are in the kernel's domain."""
         return bool(lowest > self.lower if self.open_below else lowest >= self.lower)
 
+    def _refuse_large(self, values: Array, argument: str) -> None:
+        """An error where an additive kernel is given numbers whose sums of squares overflow."""
+        if self.geometry == "additive" and values.shape[0]:
+            largest = float(namespace(values).max(values))
+            refuse_large(type(self).__name__, argument, largest, dtype_of(values))
+
     def check_rows(
         self, X: Array, *, argument: str = "X", names: Array | None = None, numbers: Sequence[int] | None = None
     ) -> None:
@@ -146,14 +152,14 @@ class Kernel(ABC):
         sound = bool(xp.isfinite(total))
         if sound and self.lower > -np.inf:
             sound = not bool(xp.any((values <= self.lower) if self.open_below else (values < self.lower)))
-        if sound and self.geometry == "additive":
-            refuse_large(type(self).__name__, argument, float(xp.max(values)) if values.shape[0] else 0.0, dtype_of(values))
         if sound:
+            self._refuse_large(values, argument)
             return
         host = fetch64(X)
         bad = ~np.isfinite(host)
         wrong = bad if bad.any() else (host <= self.lower if self.open_below else host < self.lower)
         if not wrong.any():  # the sum overflowed, the values are sound
+            self._refuse_large(values, argument)
             return
         column = int(np.flatnonzero(wrong.any(axis=0))[0])
         row = int(np.flatnonzero(wrong[:, column])[0])

@@ -51,8 +51,13 @@ class CentredMoments:
 
     @cached_property
     def cross(self) -> Array:
-        """Centred products of features and targets: (d, c)."""
-        return self._remaining("cross") - self.mean[:, None] * (self.weight * self.target_mean)
+        """Centred products of features and targets: (d, c); zero for features that are constant but for rounding."""
+        cross = self._remaining("cross") - self.mean[:, None] * (self.weight * self.target_mean)
+        xp = namespace(cross)
+        total = xp.linalg.diagonal(self.moments.gram)
+        squares = total if self.left_out is None else total - xp.linalg.diagonal(self.left_out.gram)
+        constant = squares - self.weight * self.mean**2 <= ROUNDINGS * float(np.finfo(np.float64).eps) * total
+        return xp.where(constant[:, None], xp.zeros_like(cross), cross)
 
     @cached_property
     def target_square(self) -> Array:
