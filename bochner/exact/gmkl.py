@@ -15,6 +15,9 @@ from bochner.estimators.validation import all_or_nothing, check_lengths, refuse_
 from bochner.exact.kernel_sum import KernelSumMachine
 from bochner.exact.kernel_weights import EpsilonInsensitiveLoss, HingeLoss, Loss, SquaredLoss
 
+TIE = 1e-9
+"""Decision values no farther apart than this are the same: labels are -1 and +1."""
+
 
 class GMKLRegressor(RegressorMixin, KernelSumMachine):
     """Regression on a weighted sum of kernels, its weights learned on the full kernel matrices (GMKL).
@@ -228,6 +231,7 @@ class GMKLClassifier(ClassifierMixin, KernelSumMachine):
         losses: list[Loss] = [make(np.where(labels == one, 1.0, -1.0), costs) for one in ones]
         found = self._learn(self._grams(rows, weights), losses, weights)
         self.kernel_weights_ = self._weights
+        self._shares = np.bincount(labels, weights[weights > 0] / weights.max())
         self.objective_ = np.array([each.value for each in found])
         self.duality_gap_ = np.array([each.violation for each in found])
         self._warn_unless_converged(found)
@@ -239,7 +243,10 @@ class GMKLClassifier(ClassifierMixin, KernelSumMachine):
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: Any) -> Array:
-        """The class of each new row: (n,)."""
+        """The class of each new row: (n,); of classes whose decision values are the same, the one of the most weight."""
         decisions = self.decision_function(X)
-        chosen = (decisions > 0).astype(int) if decisions.ndim == 1 else decisions.argmax(axis=1)
-        return self.classes_[chosen]
+        if decisions.ndim == 1:
+            return self.classes_[(decisions > 0).astype(int)]
+        shares = getattr(self, "_shares", np.ones(len(self.classes_)))  # models of earlier versions have none
+        alike = decisions >= decisions.max(axis=1, keepdims=True) - TIE
+        return self.classes_[np.where(alike, shares, -1.0).argmax(axis=1)]
