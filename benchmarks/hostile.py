@@ -60,11 +60,14 @@ def generated(number: int, size: int = CHUNK) -> list[cases.Case]:
 
 
 def run_chunk(number: int, folder: Path) -> list[dict[str, Any]]:
-    """The outcome of every case of a chunk; kept in a file, and read from there if it is there."""
+    """The outcome of every case of a chunk; kept in a file, and read from there if it is there, and nothing failed."""
     path = folder / f"chunk-{number}.json"
     if path.exists():
-        return list(json.loads(path.read_text(encoding="utf-8")))
-    rows = [outcome_of(case, SEED + number) for case in generated(number)]
+        kept: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+        if not any(row["result"] == "failed" for row in kept):
+            return kept
+    commit = manifest(None)["commit"]
+    rows = [outcome_of(case, SEED + number) | {"commit": commit[:7]} for case in generated(number)]
     write_text(path, json.dumps(rows))
     return rows
 
@@ -103,6 +106,7 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
             said[row["message"][:160]] += 1
     return {
         "cases": len(rows),
+        "commits": dict(Counter(row["commit"] for row in rows)),
         "by_estimator": {name: dict(counts) for name, counts in sorted(by_estimator.items())},
         "by_kind": {kind: dict(counts) for kind, counts in sorted(by_kind.items())},
         "failures": [row for row in rows if row["result"] == "failed"],
