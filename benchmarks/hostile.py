@@ -20,17 +20,14 @@ import os
 import sys
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # before NumPy: the processes fill the cores
-    os.environ.setdefault(_name, "1")
-
-from dataclasses import replace
-
 from harness import ROOT, describe, manifest, markdown_table, read_results, replace_table, write_results, write_text
 from hypothesis import HealthCheck, Phase, given, seed, settings
+from threadpoolctl import threadpool_limits
 
 sys.path.insert(0, str(ROOT))
 from tests.hostile import cases, estimators
@@ -41,6 +38,11 @@ KEPT = ROOT / "build" / "hostile"
 RESULTS = ("finite", "error", "failed")
 OURS_BESIDE = ("KernelRegressor", "KernelClassifier")
 """Those of ours that are asked about the cases of peers."""
+
+
+def one_thread() -> None:
+    """Let BLAS have one thread in each process: they fill the cores already."""
+    threadpool_limits(1)
 
 
 def generated(number: int, size: int = CHUNK) -> list[cases.Case]:
@@ -82,7 +84,7 @@ def run(n_cases: int, jobs: int) -> dict[str, Any]:
     """Chunks until there are so many different cases."""
     rows: dict[str, dict[str, Any]] = {}
     number = 0
-    with ProcessPoolExecutor(jobs) as pool:
+    with ProcessPoolExecutor(jobs, initializer=one_thread) as pool:
         while len(rows) < n_cases:
             missing = -(-(n_cases - len(rows)) // CHUNK)
             for found in pool.map(partial(run_chunk, folder=KEPT), range(number, number + missing)):
@@ -137,10 +139,8 @@ def run_peer(name: str, found: dict[bool, list[cases.Case]]) -> dict[str, Any]:
     counts: Counter[str] = Counter()
     why: Counter[str] = Counter()
     for case in found[classifier]:
-        if ours:
-            outcome = estimators.attempt(replace(case, estimator=name))
-        else:
-            outcome = hostile_peers.attempt_peer(name, case)
+        mine = replace(case, estimator=name)
+        outcome = estimators.attempt(mine) if ours else hostile_peers.attempt_peer(name, case)
         counts[outcome.result] += 1
         if outcome.result == "failed":
             why[outcome.message[:100]] += 1
@@ -153,7 +153,7 @@ def run_peers(n: int, jobs: int) -> dict[str, Any]:
 
     found = peer_cases(n)
     names = [*OURS_BESIDE, *hostile_peers.there()]
-    with ProcessPoolExecutor(jobs) as pool:
+    with ProcessPoolExecutor(jobs, initializer=one_thread) as pool:
         return dict(zip(names, pool.map(partial(run_peer, found=found), names), strict=True))
 
 

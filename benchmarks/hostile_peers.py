@@ -28,8 +28,6 @@ from tests.hostile.cases import Case, Data, data_of
 from tests.hostile.estimators import limited
 from tests.hostile.judge import Outcome, judge, no_worse_than_mean, no_worse_than_prior
 
-GP_STEPS_TEXT = "GPyTorch exact GP"
-
 
 class GP(RegressorMixin, BaseEstimator):
     """GPyTorch's exact Gaussian process as ``uci_gp.py`` has it, target by target, its mean and noise learned."""
@@ -81,7 +79,11 @@ def _scaled(model: Any, X: Any, *, targets: bool = True) -> Any:
 
 Make = Callable[[], Any]
 PEERS: dict[str, tuple[Make, bool, str]] = {
-    "Ridge on RBFSampler": (lambda: make_pipeline(RBFSampler(n_components=16, random_state=0), Ridge()), False, "ridge"),
+    "Ridge on RBFSampler": (
+        lambda: make_pipeline(RBFSampler(n_components=16, random_state=0), Ridge()),
+        False,
+        "pipeline__ridge",
+    ),
     "KernelRidge": (lambda: KernelRidge(kernel="rbf"), False, "kernelridge"),
     "SVR": (lambda: SVR(), False, "svr"),
     "SVC": (lambda: SVC(), True, "svc"),
@@ -111,7 +113,7 @@ def attempt_peer(name: str, case: Case) -> Outcome:
 
     def act() -> tuple[Any, Any]:
         model = _scaled(make(), data.X, targets=not classifier)
-        weights = {} if data.weights is None else _weights(step, data.weights, classifier)
+        weights = {} if data.weights is None else {f"{step}__sample_weight": data.weights}
         model.fit(data.X, data.y, **weights)
         return model, model.predict(data.X)
 
@@ -128,7 +130,3 @@ def attempt_peer(name: str, case: Case) -> Outcome:
             no_worse_than_mean(predictions, Data(data.X, y, data.weights))
 
     return limited(lambda: judge(act, check))
-
-
-def _weights(step: str, weights: Any, classifier: bool) -> dict[str, Any]:
-    return {f"{step}__sample_weight": weights}

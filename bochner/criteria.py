@@ -44,7 +44,7 @@ LogPenalty = float | Array
 
 
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
-"""Held-out errors of nothing are this far below zero at most, in units of standardised targets; others have lost their digits."""
+"""Held-out errors of nothing are at most this far below zero, for standardised targets; others have lost their digits."""
 
 
 @dataclass(frozen=True)

@@ -97,8 +97,8 @@ def with_spectrum(
     """What was learned, with other frequencies where these are clearly better, and the ladder of what was compared."""
     if folds.in_memory.n < LEAST_ROWS:
         raise ValueError(
-            f"spectrum={kind!r} is chosen on rows set aside, and there are {folds.in_memory.n} rows of positive weight: give "
-            f"at least {LEAST_ROWS}, or use spectrum='prior'."
+            f"spectrum={kind!r} is chosen on rows set aside, and there are {folds.in_memory.n} rows of positive weight: "
+            f"give at least {LEAST_ROWS}, or use spectrum='prior'."
         )
     feature_map, log_alpha = cast(FourierMap, learned.feature_map), np.log(learned.alpha)
     found = learn_spectrum(folds.in_memory, feature_map, log_alpha, kind, criterion=criterion, place=place)

@@ -20,8 +20,8 @@ SMALLEST, LARGEST = 1e-290, 1e307
 with larger numbers the squared deviations would, and they are refused."""
 SAFE_IN_FLOAT32 = 1e-8, 1e37
 """Between them centres and spreads can be taken off and divided by in float32, for rows up to 1e30."""
-FARTHEST_IN_FLOAT32 = 1e30
-"""Standardised float32 rows farther away than this are put there."""
+FARTHEST, FARTHEST_IN_FLOAT32 = 1e100, 1e15
+"""Standardised rows farther away than this are put there: their squares, and products with frequencies, are numbers."""
 BLOCK_ENTRIES = 2**17
 """Entries of rows that are summed at a time, few enough for the cache of a core."""
 
@@ -76,7 +76,7 @@ class ColumnSums:
         unit, total = _unit(largest), self.weight + weight
         difference = mean - self.mean
         self.mean = self.mean + difference * (weight / total)
-        joined = (difference / unit) ** 2 * (self.weight * weight / total)
+        joined = (difference / unit) ** 2 * (self.weight * (weight / total))
         self._squares = self._squares * (self.largest / unit) ** 2 + squares + joined
         self.weight = total
         self.largest = largest
@@ -151,9 +151,10 @@ class Standardiser:
             wide = double(X)
             wide = (wide - place(self.centre, like=wide)) / place(self.spread, like=wide)
             return namespace(X).astype(wide.clip(-FARTHEST_IN_FLOAT32, FARTHEST_IN_FLOAT32), X.dtype)
-        standardised = X - place(self.centre, like=X)
-        standardised /= place(self.spread, like=X)
-        return standardised
+        with np.errstate(over="ignore"):
+            standardised = X - place(self.centre, like=X)
+            standardised /= place(self.spread, like=X)
+        return _within_reach(standardised)
 
     @cached_property
     def _fits_float32(self) -> bool:
@@ -181,6 +182,14 @@ def _unit(largest: Array) -> Array:
 def _positive(spread: Array, rounding: Array) -> Array:
     """Spreads above their rounding error; those of constant columns become one, or the rounding error if it is larger."""
     return np.where(spread > np.maximum(rounding, SMALLEST), spread, np.maximum(1.0, rounding))
+
+
+def _within_reach(X: Array) -> Array:
+    """Rows, those farther away than angles can be computed of put where they still can."""
+    xp = namespace(X)
+    far = FARTHEST_IN_FLOAT32 if dtype_of(X) == np.float32 else FARTHEST
+    inside = not X.shape[0] or (float(xp.max(X)) <= far and float(xp.min(X)) >= -far)
+    return X if inside else X.clip(-far, far)
 
 
 def _refuse_largest(largest: Array) -> None:

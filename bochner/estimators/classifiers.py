@@ -213,8 +213,8 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
             return super()._criterion()
         if self.criterion == "loo":
             raise ValueError(
-                f"criterion='loo' has a closed form for loss='squared' only, and loss is {self.loss!r}: use criterion='kfold', "
-                "or that loss."
+                f"criterion='loo' has a closed form for loss='squared' only, and loss is {self.loss!r}: use "
+                "criterion='kfold', or that loss."
             )
         if isinstance(self.alpha, str):
             raise ValueError(f"alpha='per-target' needs loss='squared', and loss is {self.loss!r}.")

@@ -166,8 +166,8 @@ def refuse_missing_targets(y: Any) -> None:
     largest = float(np.abs(values).max()) if values.dtype.kind == "f" else 0.0
     if largest > LARGEST:
         raise ValueError(
-            f"y holds numbers as large as {largest:.3g}, whose differences overflow, and may hold {LARGEST:g}: divide y by a "
-            "constant such as 1e10."
+            f"y holds numbers as large as {largest:.3g}, whose differences overflow, and may hold {LARGEST:g}: divide y by "
+            "a constant such as 1e10."
         )
 
 

@@ -127,11 +127,14 @@ class GMKLRegressor(RegressorMixin, KernelSumMachine):
         rows, weights = self._check_fit(X, sample_weight)
         targets = self._check_targets(rows[0], y)[weights > 0]
         costs = self._costs(weights, float(np.abs(targets).max()))
+        centre = float(costs @ targets / costs.sum()) if costs.sum() > 0 else 0.0
+        targets = targets - centre  # as the intercept may take it, without which digits would be lost
         loss: Loss = SquaredLoss(targets, costs)
         if self.loss == "epsilon-insensitive":
             loss = EpsilonInsensitiveLoss(targets, costs, float(self.epsilon))
         found = self._learn(self._grams(rows, weights), [loss], weights)
         self.kernel_weights_ = self._weights[:, 0]
+        self.intercept_ = self.intercept_ + centre
         self.objective_, self.duality_gap_ = found[0].value, found[0].violation
         self._warn_unless_converged(found)
         return self

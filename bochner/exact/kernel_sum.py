@@ -125,13 +125,13 @@ class KernelSumMachine(Showing, Saved, BaseEstimator):
             )
 
     def _costs(self, weights: Array, largest: float = 1.0) -> Array:
-        """C times the weights of the rows that have one; an error where objectives of targets up to ``largest`` overflow."""
+        """C times the weights of rows that have one; an error where objectives of targets up to ``largest`` overflow."""
         with np.errstate(over="ignore"):
             costs = float(self.C) * weights[weights > 0]
         if max(float(costs.max()), 1e-12) * max(largest, 1.0) > LARGEST_COST:
             raise ValueError(
-                f"C times sample_weight reaches {costs.max():.3g} and y {largest:.3g}, and objectives of them overflow: divide "
-                "the weights, or y, by a constant."
+                f"C times sample_weight reaches {costs.max():.3g} and y {largest:.3g}, and objectives of them overflow: "
+                "divide the weights, or y, by a constant."
             )
         return costs
 

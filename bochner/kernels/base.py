@@ -108,8 +108,8 @@ class Kernel(ABC):
         scales = self.scales(points.shape[0])
         if dtype_of(points) == np.float32 and scales.max() > LARGEST_IN_FLOAT32:
             raise ValueError(
-                f"scale={scales.max():.3g} is more than float32 can multiply by: give the rows in float64, or bring the columns "
-                "to a larger unit."
+                f"scale={scales.max():.3g} is more than float32 can multiply by: give the rows in float64, or bring the "
+                "columns to a larger unit."
             )
         return place(scales, like=points)[:, None] * points
 

@@ -32,12 +32,12 @@ def positive(value: Any, name: str) -> float | Array:
 
 
 def refuse_large(name: str, argument: str, largest: float, dtype: Any) -> None:
-    """An error where rows are so large that the values of an additive kernel, which grow with them, have squares that overflow."""
+    """An error where values of an additive kernel, which grow with the rows, have squares that overflow."""
     most = 1e15 if dtype == np.float32 else 1e120
     if largest > most:
         raise ValueError(
-            f"{argument} holds numbers as large as {largest:.3g}, and the values of {name} grow with them until sums overflow "
-            f"beyond {most:g}: divide the columns by a constant, or give histograms that sum to one."
+            f"{argument} holds numbers as large as {largest:.3g}, and the values of {name} grow with them until sums "
+            f"overflow beyond {most:g}: divide the columns by a constant, or give histograms that sum to one."
         )
 
 

@@ -18,7 +18,6 @@ from scipy.linalg import blas, lapack
 from bochner.arrays import Array, cholesky, dtype_of, is_foreign, namespace
 from bochner.statistics import Moments
 
-
 ROUNDINGS = 10
 """Roundings of the largest square of the features that sums over rows may be off by."""
 

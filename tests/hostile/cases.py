@@ -1,7 +1,7 @@
 """Hostile but legal data: columns, targets, weights and layouts of memory, and hypothesis strategies over all of them.
 
-A :class:`Case` is names and a seed, so that its text is all it takes to make the same data again. What is hostile about it is
-told by the kinds of its columns, targets, weights and layout; each is a function of a random generator and a shape.
+A :class:`Case` is names and a seed, so that its text is all it takes to make the same data again. What is hostile about it
+is told by the kinds of its columns, targets, weights and layout; each is a function of a random generator and a shape.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The rule: a finite prediction no worse than the mean or the prior on training data, or an error that says what to do.
 
 No warning from NumPy or SciPy, and never a NaN. Ridge regression with a free intercept lowers (training error + alpha
-|beta|^2), and zero coefficients have the deviation of the targets from their mean there; so its training error is never larger,
-but for rounding. The same holds for any loss, its own, and its best constant.
+|beta|^2), and zero coefficients have the deviation of the targets from their mean there; so its training error is never
+larger, but for rounding. The same holds for any loss, its own, and its best constant.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class Outcome:
     message: str = ""
 
 
-class Broken(Exception):
+class BrokenRuleError(Exception):
     """The rule is broken."""
 
 
 def judge(act: Callable[[], Any], check: Callable[[Any], None]) -> Outcome:
-    """What comes of ``act`` by the rule, where ``check`` raises Broken unless what it returns is right."""
+    """What comes of ``act`` by the rule, where ``check`` raises BrokenRuleError unless what it returns is right."""
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         try:
@@ -62,7 +62,7 @@ def judge(act: Callable[[], Any], check: Callable[[Any], None]) -> Outcome:
         return outcome
     try:
         check(found)
-    except Broken as broken:
+    except BrokenRuleError as broken:
         return Outcome("failed", str(broken))
     return outcome
 
@@ -93,19 +93,19 @@ def about_error(error: Exception) -> Outcome:
 
 
 def refuse_nan(name: str, values: Any) -> None:
-    """Broken where numbers are not finite."""
+    """An error where numbers are not finite."""
     values = np.asarray(values)
     if not np.isfinite(values).all():
-        raise Broken(f"{name} has {int((~np.isfinite(values)).sum())} of {values.size} numbers that are not finite")
+        raise BrokenRuleError(f"{name} has {int((~np.isfinite(values)).sum())} of {values.size} numbers that are not finite")
 
 
 def refuse_nan_attributes(model: Any) -> None:
-    """Broken where a public number or array of a fitted model is NaN."""
+    """An error where a public number or array of a fitted model is NaN."""
     for name, value in list(vars(model).items()):
         if name.endswith("_") and not name.startswith("_") and isinstance(value, float | np.ndarray):
             values = np.asarray(value)
             if values.dtype.kind == "f" and np.isnan(values).any():
-                raise Broken(f"{name} holds NaN")
+                raise BrokenRuleError(f"{name} holds NaN")
 
 
 def counted(weights: Any, n: int) -> np.ndarray:
@@ -124,7 +124,7 @@ def rounding(X: Any) -> float:
 
 
 def no_worse_than_mean(predictions: Any, data: Data, band: float | None = None, edge: float = 0.0) -> None:
-    """Broken unless, for each target, the root mean square of the residuals is at most that of the deviations from the mean.
+    """An error unless, for each target, the root mean square of the residuals is at most that of deviations from the mean.
 
     With a ``band`` the loss is not the squared one but distances beyond the band, bent over ``edge`` (parts of the spread).
     """
@@ -147,32 +147,35 @@ def no_worse_than_mean(predictions: Any, data: Data, band: float | None = None, 
     over = error - bound * (1 + 1e-6) - unit * spread - ROUNDINGS * EPS
     if not (over <= 0).all():
         worst = int(over.argmax())
-        raise Broken(f"worse than the mean: {error[worst]:.6g}, and the mean {bound[worst]:.6g}, of the largest target")
+        raise BrokenRuleError(
+            f"worse than the mean: {error[worst]:.6g}, and the mean {bound[worst]:.6g}, of the largest target"
+        )
 
 
-def no_worse_than_prior(model: Any, predicted: Any, probabilities: Any, data: Data) -> None:
-    """Broken unless the share of right classes is at least the largest class's, or the log loss at most the prior's.
+def no_worse_than_prior(model: Any, predicted: Any, probabilities: Any, data: Data, held_out: float = 1.0) -> None:
+    """An error unless the share of right classes is at least the largest class's, or the log loss at most the prior's.
 
-    Probabilities that are calibrated on held-out rows are the most probable ones under a standard normal law of the offsets b
+    Probabilities that are calibrated on held-out rows are the most probable ones under a standard normal law of offsets b
     (narrower for fewer than 30 rows), labels being taken for sure by 1 - d, d = 1 / (n + 2). Against that the constant
-    b = log prior pays |b|^2 / 2n for its offsets and d for each difference of them, so that the best log loss may be above the
-    prior's by as much, and by no more.
+    b = log prior pays |b|^2 / 2n for its offsets and d for each difference of them, so that the best log loss may be above
+    the prior's by as much, and by no more. Where only a part of the rows is ``held_out``, c + 1 numbers are fitted to v of
+    them, which costs (c + 1) / 2v on others on average (Wilks), and up to twice that is allowed.
     """
     y = np.asarray(data.y)
     share = counted(data.weights, len(y))
     classes, labels = np.unique(y[share > 0], return_inverse=True)
     prior = np.bincount(labels, share[share > 0])
     if not np.isin(predicted, classes).all():
-        raise Broken("predict gives a label that is not in y")
+        raise BrokenRuleError("predict gives a label that is not in y")
     right = float(share @ (np.asarray(predicted) == y))
     slack = len(y) * EPS
     if probabilities is None:
         if right < prior.max() - slack:
-            raise Broken(f"worse than the largest class: {right:.6g} of {prior.max():.6g}")
+            raise BrokenRuleError(f"worse than the largest class: {right:.6g} of {prior.max():.6g}")
         return
     refuse_nan("predict_proba", probabilities)
     if np.min(probabilities) < 0 or np.abs(np.sum(probabilities, axis=1) - 1).max() > 64 * rounding(data.X):
-        raise Broken("probabilities are negative or do not sum to one")
+        raise BrokenRuleError("probabilities are negative or do not sum to one")
     column = {label: j for j, label in enumerate(model.classes_.tolist())}
     own = np.array([column[label] for label in y.tolist()])[share > 0]
     chosen = np.asarray(probabilities)[share > 0, own]
@@ -180,18 +183,19 @@ def no_worse_than_prior(model: Any, predicted: Any, probabilities: Any, data: Da
     entropy = float(-prior @ np.log(prior))
     offsets = np.log(prior) - np.log(prior).mean()
     allowed = max(1.0, 30 / len(y)) / (2 * len(y)) * (offsets @ offsets) + 2 / (len(y) + 2) * np.ptp(offsets)
+    allowed += 0.0 if held_out == 1 else (len(prior) + 1) / max(1, int(held_out * len(y)))
     if right < prior.max() - slack and loss > entropy * (1 + 1e-6) + allowed + ROUNDINGS * rounding(data.X):
-        raise Broken(
+        raise BrokenRuleError(
             f"worse than the prior: accuracy {right:.6g} of {prior.max():.6g}, log loss {loss:.6g} of {entropy:.6g}"
         )
 
 
 def lengths_of_one(features: Any, data: Data) -> None:
-    """Broken unless features (n, d) of a kernel with k(x, x) = 1 are finite and of length one."""
+    """An error unless features (n, d) of a kernel with k(x, x) = 1 are finite and of length one."""
     features = np.asarray(features.todense() if hasattr(features, "todense") else features, dtype=np.float64)
     refuse_nan("transform", features)
     if np.abs(np.sum(features**2, axis=1) - 1).max() > ROUNDINGS * rounding(data.X):
-        raise Broken("features have not the length of one")
+        raise BrokenRuleError("features have not the length of one")
 
 
 def takes(method: Any, name: str) -> bool:

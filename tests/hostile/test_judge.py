@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from tests.hostile.cases import Data
-from tests.hostile.judge import Broken, judge, no_worse_than_mean, no_worse_than_prior
+from tests.hostile.judge import BrokenRuleError, judge, no_worse_than_mean, no_worse_than_prior
 
 X = np.arange(8.0)[:, None]
 Y = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 70.0])
@@ -52,7 +52,7 @@ def test_what_comes(act, result):
 
 def test_a_check_that_fails_is_a_failure():
     def check(found):
-        raise Broken("worse")
+        raise BrokenRuleError("worse")
 
     assert judge(lambda: 1.0, check).message == "worse"
 
@@ -61,28 +61,28 @@ def test_the_mean_and_what_is_worse():
     no_worse_than_mean(np.full(8, Y.mean()), DATA)
     no_worse_than_mean(Y, DATA)
     for wrong in (np.full(8, Y.mean() + 1), np.full(8, np.nan), -Y):
-        with pytest.raises(Broken):
+        with pytest.raises(BrokenRuleError):
             no_worse_than_mean(wrong, DATA)
 
 
 def test_weights_count():
     weighted = Data(X, Y, np.array([1.0] * 7 + [1e-20]))  # which vanishes
     no_worse_than_mean(np.full(8, 3.0), weighted)
-    with pytest.raises(Broken):
+    with pytest.raises(BrokenRuleError):
         no_worse_than_mean(np.full(8, 3.0), DATA)
 
 
 def test_the_slack_is_that_of_the_precision():
     y = 1e6 + np.arange(8.0)
     off = np.full(8, y.mean() + 0.01)
-    with pytest.raises(Broken):
+    with pytest.raises(BrokenRuleError):
         no_worse_than_mean(off, Data(X, y, None))
     no_worse_than_mean(np.full(8, y.mean() + 1e-8), Data(X, y, None))
 
 
 def test_a_loss_with_a_band_is_judged_by_distances():
     median = np.full(8, np.median(Y))
-    with pytest.raises(Broken):
+    with pytest.raises(BrokenRuleError):
         no_worse_than_mean(median, DATA)
     no_worse_than_mean(median, DATA, 0.1)
 
@@ -95,11 +95,11 @@ def test_the_prior_and_what_is_worse():
     y = np.array([0] * 90 + [1] * 10)
     data = Data(np.zeros((100, 1)), y, None)
     no_worse_than_prior(Model, np.zeros(100, dtype=int), None, data)
-    with pytest.raises(Broken, match="largest class"):
+    with pytest.raises(BrokenRuleError, match="largest class"):
         no_worse_than_prior(Model, np.ones(100, dtype=int), None, data)
-    with pytest.raises(Broken, match="prior"):
+    with pytest.raises(BrokenRuleError, match="prior"):
         no_worse_than_prior(Model, np.ones(100, dtype=int), np.tile([0.3, 0.7], (100, 1)), data)
-    with pytest.raises(Broken, match="sum to one"):
+    with pytest.raises(BrokenRuleError, match="sum to one"):
         no_worse_than_prior(Model, np.zeros(100, dtype=int), np.tile([0.3, 0.8], (100, 1)), data)
-    with pytest.raises(Broken, match="label"):
+    with pytest.raises(BrokenRuleError, match="label"):
         no_worse_than_prior(Model, np.full(100, 2), None, data)

@@ -6,7 +6,7 @@ import pytest
 from bochner import KernelRegressor
 from bochner.kernels import SkewedChi2
 from bochner.solvers.normal_equations import CentredMoments
-from bochner.standardise import Standardiser
+from bochner.standardise import ColumnSums, Standardiser
 from bochner.statistics import Moments
 from tests.hostile.cases import Case
 from tests.hostile.estimators import attempt
@@ -97,6 +97,34 @@ PINNED = {
         "KernelClassifier squared blocks plain",
         "duplicated int64 two-rows frame float32 30 1 59",
     ),
+    "classes that tie": (
+        "GMKLClassifier hinge threads as-they-are",
+        "units every-row-its-own float32 reversed float32 8 2 1325961",
+    ),
+    "a held-out error of nothing, rounded below zero": (
+        "KernelRegressor squared threads per-target",
+        "zeros+nearly-constant constant ones reversed float32 60 2 4294967295",
+    ),
+    "a square of 1e154 in a kernel's tail": (
+        "KernelRegressor squared torch centres",
+        "all-zero+uint64 int8 none csc float32 60 2 0",
+    ),
+    "an intercept that took the digits": (
+        "GMKLRegressor squared threads cheap",
+        "denormal32+mixed-sizes offset zeros read-only own 2 3 95567",
+    ),
+    "weights of 1e300, multiplied": (
+        "MultipleKernelRegressor squared dask plain",
+        "int8+int64 log-normal 1e300 csc float32 30 1 669",
+    ),
+    "a group without curvature": (
+        "MultipleKernelClassifier logistic threads two-kernels",
+        "zeros+denormal32 int64 1e12 reversed own 5 1 305",
+    ),
+    "rows of no weight at 1e308": (
+        "MultipleKernelClassifier squared torch plain",
+        "largest two two-rows C float64 30 1 113689324",
+    ),
 }
 
 
@@ -144,3 +172,11 @@ def test_numbers_too_large_for_c_are_the_largest_that_are_not():
     assert np.isfinite(kernel.transform(np.array([[1.7e308]]))).all()
     X = np.array([[0.5, 3.0]])
     np.testing.assert_allclose(kernel.transform(X), np.log1p(X / 0.1), rtol=1e-15)
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1.0, 1e300])
+def test_variances_of_blocks_do_not_depend_on_the_unit_of_weights(unit):
+    total = ColumnSums(1)
+    for block in np.array_split(np.arange(8.0)[:, None], 4):
+        total.add(block, np.full(2, unit))
+    np.testing.assert_allclose(total.spread, np.std(np.arange(8.0)), rtol=1e-14)
