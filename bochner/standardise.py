@@ -20,8 +20,8 @@ SMALLEST, LARGEST = 1e-290, 1e307
 with larger numbers the squared deviations would, and they are refused."""
 SAFE_IN_FLOAT32 = 1e-8, 1e37
 """Between them centres and spreads can be taken off and divided by in float32, for rows up to 1e30."""
-FARTHEST, FARTHEST_IN_FLOAT32 = 1e100, 1e15
-"""Standardised rows farther away than this are put there: their squares, and products with frequencies, are numbers."""
+FARTHEST, FARTHEST_IN_FLOAT32 = 1e250, 1e15
+"""Standardised rows farther away than this are put there: their products with frequencies are numbers."""
 BLOCK_ENTRIES = 2**17
 """Entries of rows that are summed at a time, few enough for the cache of a core."""
 

@@ -15,9 +15,6 @@ from bochner.estimators.validation import all_or_nothing, check_lengths, refuse_
 from bochner.exact.kernel_sum import KernelSumMachine
 from bochner.exact.kernel_weights import EpsilonInsensitiveLoss, HingeLoss, Loss, SquaredLoss
 
-TIE = 1e-9
-"""Decision values no farther apart than this are the same: labels are -1 and +1."""
-
 
 class GMKLRegressor(RegressorMixin, KernelSumMachine):
     """Regression on a weighted sum of kernels, its weights learned on the full kernel matrices (GMKL).
@@ -251,5 +248,5 @@ class GMKLClassifier(ClassifierMixin, KernelSumMachine):
         if decisions.ndim == 1:
             return self.classes_[(decisions > 0).astype(int)]
         shares = getattr(self, "_shares", np.ones(len(self.classes_)))  # models of earlier versions have none
-        alike = decisions >= decisions.max(axis=1, keepdims=True) - TIE
+        alike = decisions == decisions.max(axis=1, keepdims=True)
         return self.classes_[np.where(alike, shares, -1.0).argmax(axis=1)]

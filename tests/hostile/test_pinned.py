@@ -150,7 +150,7 @@ def test_rows_far_beyond_float32_keep_their_order():
     assert found.dtype == np.float32
     np.testing.assert_allclose(found[:3, 0], np.array([-1, 0, 1]) * 1.5**0.5, rtol=1e-5, atol=1e-6)
     assert np.isfinite(found).all()
-    assert found[3, 0] > 1e20
+    assert found[3, 0] > 1e10
 
 
 def test_spreads_without_a_reciprocal_are_those_of_constant_columns():
