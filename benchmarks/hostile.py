@@ -125,7 +125,7 @@ def peer_cases(n: int) -> dict[bool, list[cases.Case]]:
             classifier = estimators.is_classifier(case.estimator)
             usual = case.target not in (*cases.ROWS, "1000-targets") and case.variant not in cases.NOT_NEGATIVE
             if usual and len(found[classifier]) < n:
-                found[classifier].append(replace(case, loss="squared", engine="threads", variant="plain"))
+                found[classifier].append(replace(case, loss="squared", engine="threads", variant="plain", weights="none"))
         number += 1
     return found
 
@@ -135,12 +135,15 @@ def run_peer(name: str, found: dict[bool, list[cases.Case]]) -> dict[str, Any]:
     import hostile_peers
 
     ours = name in OURS_BESIDE
+    if not ours:
+        hostile_peers.warm_up(name)
     classifier = estimators.is_classifier(name) if ours else hostile_peers.PEERS[name][1]
     counts: Counter[str] = Counter()
     why: Counter[str] = Counter()
     for case in found[classifier]:
         mine = replace(case, estimator=name)
-        outcome = estimators.attempt(mine) if ours else hostile_peers.attempt_peer(name, case)
+        ask = partial(estimators.attempt, mine) if ours else partial(hostile_peers.attempt_peer, name, case)
+        outcome = hostile_peers.isolated(ask)
         counts[outcome.result] += 1
         if outcome.result == "failed":
             why[outcome.message[:100]] += 1
