@@ -193,6 +193,14 @@ def _named(name: str) -> str:
     return f"`{name}` (ours)" if name in OURS_BESIDE else name
 
 
+def stored(name: str) -> dict[str, Any]:
+    """The results that are there."""
+    try:
+        return dict(read_results(name)[0])
+    except FileNotFoundError:
+        return {}
+
+
 def main() -> None:
     """Run, write the results, and say what came of it."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -208,20 +216,17 @@ def main() -> None:
         return
     name = "hostile-quick" if options.quick else "hostile"
     packages = ("bochner", "numpy", "scipy", "scikit-learn", "torch", "dask", "hypothesis", "gpytorch", "xrfm")
-    try:
-        results, about = read_results(name)
-    except FileNotFoundError:
-        results, about = {}, manifest(SEED, packages)
     if not options.table:
         about = manifest(SEED, packages)
         if options.peers:
-            results["peers"] = {"counts": run_peers(options.cases or N_PEERS, options.jobs), "about": about}
+            part = {"peers": {"counts": run_peers(options.cases or N_PEERS, options.jobs), "about": about}}
         else:
             n_cases = options.cases or (N_QUICK if options.quick else N_CASES)
-            results["ours"] = run(n_cases, options.jobs) | {"about": about}
-            for row in results["ours"]["failures"][:20]:
+            part = {"ours": run(n_cases, options.jobs) | {"about": about}}
+            for row in part["ours"]["failures"][:20]:
                 print(row["message"], "\n   ", row["case"])
-        write_results(name, results, about)
+        write_results(name, stored(name) | part, about)
+    results = stored(name)
     print(tables(results))
     if not options.quick:
         replace_table(DOCUMENT, "hostile", tables(results))
