@@ -16,6 +16,11 @@ from bochner.exact.kernel_sum import KernelSumMachine
 from bochner.exact.kernel_weights import EpsilonInsensitiveLoss, HingeLoss, Loss, SquaredLoss
 
 
+def _power_of_two(size: float) -> float:
+    """The power of two next to a size, by which nothing is rounded; one for a size of zero."""
+    return float(2.0 ** np.clip(np.round(np.log2(size)), -900, 900)) if size > 0 else 1.0
+
+
 class GMKLRegressor(RegressorMixin, KernelSumMachine):
     """Regression on a weighted sum of kernels, its weights learned on the full kernel matrices (GMKL).
 
@@ -123,16 +128,19 @@ class GMKLRegressor(RegressorMixin, KernelSumMachine):
             raise ValueError(f"epsilon must be a number, zero or more, got {self.epsilon!r}.")
         rows, weights = self._check_fit(X, sample_weight)
         targets = self._check_targets(rows[0], y)[weights > 0]
-        costs = self._costs(weights, float(np.abs(targets).max()))
+        costs = self._costs(weights)
         centre = float(costs @ targets / costs.sum()) if costs.sum() > 0 else 0.0
-        targets = targets - centre  # as the intercept may take it, without which digits would be lost
-        loss: Loss = SquaredLoss(targets, costs)
+        unit = _power_of_two(float(np.abs(targets - centre).max()))  # in which both parts of the objective are counted
+        targets = (targets - centre) / unit
         if self.loss == "epsilon-insensitive":
-            loss = EpsilonInsensitiveLoss(targets, costs, float(self.epsilon))
+            loss: Loss = EpsilonInsensitiveLoss(targets, costs, float(self.epsilon) / unit)
+        else:
+            loss = SquaredLoss(targets, self._costs(weights, unit) * unit)
         found = self._learn(self._grams(rows, weights), [loss], weights)
+        self._weights = self._weights * unit
+        self.intercept_ = self.intercept_ * unit + centre
         self.kernel_weights_ = self._weights[:, 0]
-        self.intercept_ = self.intercept_ + centre
-        self.objective_, self.duality_gap_ = found[0].value, found[0].violation
+        self.objective_, self.duality_gap_ = found[0].value * unit, found[0].violation * unit
         self._warn_unless_converged(found)
         return self
 

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 from scipy.optimize import minimize_scalar
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC, SVR
 
 from bochner.arrays import Array
@@ -32,6 +33,8 @@ INNER_SHARE = 0.1
 """The inner problem is solved to this part of the gap that is allowed."""
 CHANGES = 100
 """Most changes of the set of rows inside the box, each of which solves a system of its size."""
+LEAST_STEPS, STEPS_A_ROW = 50_000, 1000
+"""Most steps of LIBSVM, which goes on for very long where single precision cannot meet its conditions."""
 LOOSER = (1000.0, 30.0, 1.0)
 """Conditions that hold up to tol give a gap of at most tol sum(C), mostly far less: LIBSVM is first asked for less."""
 LARGEST_FLOOR = 1e-2
@@ -144,7 +147,10 @@ class SupportVectorLoss(Loss):
 
     def _solve(self, gram: Array, tol: float) -> Solution:
         """The solution of LIBSVM, whose conditions hold up to ``tol`` for a kernel in single precision."""
-        machine = self._machine(tol).fit(gram, self.y, sample_weight=self.costs)
+        machine = self._machine(tol).set_params(max_iter=max(LEAST_STEPS, STEPS_A_ROW * len(self.y)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the gap says how good a solution is
+            machine.fit(gram, self.y, sample_weight=self.costs)
         dual = np.zeros(len(self.y))
         dual[machine.support_] = machine.dual_coef_[0]
         return dual, float(machine.intercept_[0])

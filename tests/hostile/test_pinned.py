@@ -117,6 +117,10 @@ PINNED = {
         "MultipleKernelRegressor squared dask plain",
         "int8+int64 log-normal 1e300 csc float32 30 1 669",
     ),
+    "costs and targets that LIBSVM cannot meet in single precision": (
+        "GMKLRegressor epsilon-insensitive threads dear",
+        "zeros+units 1e30 ones strided float64 30 2 219048",
+    ),
     "a group without curvature": (
         "MultipleKernelClassifier logistic threads two-kernels",
         "zeros+denormal32 int64 1e12 reversed own 5 1 305",
