@@ -70,6 +70,8 @@ class Fit:
     coef: Array
     intercept: Array
     converged: bool = True
+    at_centres: bool = False
+    """Whether the coefficients are those of the kernel at each centre, in place of whitened features."""
 
 
 class Criterion(Protocol):

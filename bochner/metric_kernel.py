@@ -23,6 +23,7 @@ from bochner.engines.devices import DeviceFolds, free_room
 from bochner.evidence import learn_by_evidence
 from bochner.features import FeatureChoices, FeatureMap
 from bochner.folds import FoldedRows, Folds, Rows
+from bochner.full_ridge import FullHeldOutError
 from bochner.kernels import Kernel, get_kernel
 from bochner.kernels.bandwidth import median_scale
 from bochner.metric_search import LARGER_FACTOR, Candidate, CentreSpace, Stage, Starts, search
@@ -54,6 +55,10 @@ BY_SUMS = 2e11
 MATRICES = 6
 """Matrices of all pairs of centres that half of the room on a device must hold for it to make such sums, which take twice
 as many; it does so wherever it can."""
+FULL_ROWS = 65_000
+"""Rows up to which a device makes them all centres, from a factor of the whole kernel matrix."""
+FULL_MATRICES = 2.2
+"""Matrices of all pairs of rows that half of the room on a device must hold for that."""
 STILL_HELPS = 0.005
 """The metric takes a step at full size where the step before lowered the error by this part."""
 MANY_COLUMNS = 50
@@ -355,6 +360,9 @@ def _on_centres(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> tu
 
     On the host it does so only where that takes little time.
     """
+    if _every_row(folds, teacher.metric):
+        space = CentreSpace(folds, Stage(folds.n, folds.n, 0, keep=1), FullHeldOutError, teacher.rng, every_row=True)
+        return space.best_width(candidate, LARGER_FACTOR, narrower_only=True), space.criterion
     n_centres = teacher.metric.centres_for(folds.n_to_fit)
     work = float(folds.n) * n_centres**2
     by_sums = _by_sums(folds, work, n_centres)
@@ -366,6 +374,14 @@ def _on_centres(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> tu
     if cheap and candidate.gain > STILL_HELPS and candidate.kind != "given" and teacher.metric.way != "gradient":
         found = space.improve(found, candidate.kind, teacher.metric.effort.finish_steps, teacher.metric.rank)
     return found, space.criterion
+
+
+def _every_row(folds: FoldedRows, plan: MetricPlan) -> bool:
+    """Whether all rows become centres: on a GPU that has the room, where nobody says how many centres."""
+    gpu = gpu_of(folds.parts[0].X) if isinstance(folds, DeviceFolds) else None
+    if gpu is None or plan.n_centres is not None or folds.n_to_fit > FULL_ROWS:
+        return False
+    return FULL_MATRICES * 8 * folds.n_to_fit**2 <= free_room(gpu)
 
 
 def _by_sums(folds: FoldedRows, work: float, n_centres: int) -> bool:

@@ -2,8 +2,8 @@
 
 A fit f(x) = sum_c a_c k(x, c) + b on centres c among the rows says in which directions of the columns predictions
 change: the average outer product of its gradients, G = (1/n) sum_i grad f(x_i) grad f(x_i)'. The next kernel has the
-metric A = G^(1/2) (its diagonal, for one scale a column; its leading directions, for a low rank), the best multiple
-of it by the held-out error, and its own fit; a few such steps converge or stop helping. Families of kernels, starts
+metric A A' = G, or G^(1/2), which trusts G less (its diagonal, for one scale a column; its leading directions, for a low
+rank), the best multiple of it by the held-out error, and its own fit; a few such steps converge or stop helping. Families of kernels, starts
 and kinds of metrics are candidates, which go from few rows and centres to many, fewer candidates at every stage. (The
 idea of recursive feature machines, Radhakrishnan et al., 2024.)
 
@@ -25,7 +25,7 @@ from bochner.criteria import Criterion
 from bochner.descent import family_name
 from bochner.engines.gradients import outer_product
 from bochner.features import CentreMap, FeatureMap
-from bochner.folds import FoldedRows, Rows
+from bochner.folds import FoldedRows, Folds, Rows
 from bochner.kernels import Kernel, MetricKernel, StationaryKernel
 from bochner.solvers.lbfgs import minimise
 from bochner.solvers.penalty_search import HIGHEST_PENALTY, LOWEST_PENALTY
@@ -49,6 +49,10 @@ LARGER_FACTOR = 1.3
 """The same where a kernel comes to a larger size, which carries narrower kernels: wider ones are not tried."""
 FARTHEST = 4
 """Most trials in one direction."""
+WORTH_A_SEARCH = 2.0
+"""A start whose error at its first width is this many times that of the best keeps that width."""
+POWERS = (1.0, 0.5)
+"""Powers p of the metric A A' = G^p that are tried where a metric begins to grow; it goes on with the better one."""
 BEST_FAMILIES = 2
 """Families whose metrics grow at the first stage, for each start: the best ones as they are."""
 GIVE_UP = 1.05
@@ -89,6 +93,8 @@ class Candidate:
     log_alpha: Any = None
     gain: float = 0.0
     """By which part the last step lowered its error."""
+    power: float | None = None
+    """One of POWERS; None: not chosen yet."""
     evaluation: Any = field(default=None, repr=False)
     feature_map: FeatureMap | None = field(default=None, repr=False)
 
@@ -110,19 +116,20 @@ def rescaled(kernel: Kernel, factor: float) -> Kernel:
     return kernel.replace(scale=factor * np.asarray(kernel.scale))
 
 
-def with_metric(kernel: Kernel, G: Array, kind: str, rank: int | None = None) -> Kernel:
-    """The kernel's family with the metric G^(1/2) of a kind, G (m, m) the mean outer product of gradients."""
+def with_metric(kernel: Kernel, G: Array, kind: str, rank: int | None = None, power: float = 1.0) -> Kernel:
+    """The kernel's family with the metric A A' = G^power of a kind, G (m, m) the mean outer product of gradients."""
     base = cast(StationaryKernel, base_of(kernel).replace(scale=1.0))
+    half = power / 2
     if kind == "diagonal":
-        scales = np.sqrt(np.maximum(np.diagonal(G), 0.0))
+        scales = np.maximum(np.diagonal(G), 0.0) ** half
         return base.replace(scale=np.maximum(scales, 1e-12 * max(float(scales.max()), np.finfo(np.float64).tiny)))
     values, vectors = np.linalg.eigh(G)
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
     if kind == "low-rank":
         shares = np.cumsum(values) / max(float(values.sum()), np.finfo(np.float64).tiny)
         rank = int(np.searchsorted(shares, KEPT_SHARE) + 1) if rank is None else rank
-        return MetricKernel(base=base, metric=vectors[:, :rank] * np.sqrt(values[:rank]))
-    return MetricKernel(base=base, metric=vectors * np.sqrt(values) @ vectors.T)
+        return MetricKernel(base=base, metric=vectors[:, :rank] * values[:rank] ** half)
+    return MetricKernel(base=base, metric=vectors * values**half @ vectors.T)
 
 
 def as_kind(kernel: Kernel, kind: str, n_columns: int, rank: int | None = None) -> Kernel:
@@ -155,7 +162,7 @@ class CentreSpace:
     """Held-out errors of kernels on centres among the rows, at one size.
 
     While kernels are searched one part of the rows is predicted, and centres are others. For a ``last`` fit
-    ``most_validated`` parts are, and centres are any rows that are fitted.
+    ``most_validated`` parts are, and centres are any rows that are fitted, or ``every_row`` of them, in order.
     """
 
     def __init__(
@@ -167,13 +174,16 @@ class CentreSpace:
         *,
         most_validated: int = 1,
         last: bool = False,
+        every_row: bool = False,
     ) -> None:
-        self.folds = folds.head(stage.n_rows, most_validated).astype(np.float64)
+        head = folds.head(stage.n_rows, most_validated).astype(np.float64)
+        self.folds = head.pooled() if isinstance(head, Folds) and not (last or every_row) else head
         self.criterion = criterion(self.folds)
         host = self.folds.in_memory
         others = [part for k, part in enumerate(host.parts) if k not in host.validated]
-        rows = dense(Rows.stack(host.to_fit if last or not others else others).X).astype(np.float64, copy=False)
-        self.centres = rows[choose_centres(rows, min(stage.n_centres, len(rows)), rng)]
+        fitted = last or every_row or not others
+        rows = dense(Rows.stack(host.to_fit if fitted else others).X).astype(np.float64, copy=False)
+        self.centres = rows if every_row else rows[choose_centres(rows, min(stage.n_centres, len(rows)), rng)]
         self.sample = rows[: 2 * SPREAD_ROWS]
 
     @property
@@ -197,7 +207,11 @@ class CentreSpace:
 
     def best_width(self, candidate: Candidate, factor: float, *, narrower_only: bool = False) -> Candidate:
         """The candidate at the best multiple of its distances: steps of ``factor`` up, or else down, while they help."""
-        best = self.evaluate(candidate)
+        return self.width_around(self.evaluate(candidate), factor, narrower_only=narrower_only)
+
+    def width_around(self, candidate: Candidate, factor: float, *, narrower_only: bool = False) -> Candidate:
+        """The same of a candidate that has been evaluated here."""
+        best = candidate
         for step in (factor,) if narrower_only else (factor, 1 / factor):
             before = best.value
             for k in range(1, FARTHEST + 1):
@@ -263,15 +277,23 @@ class CentreSpace:
     def _by_products(self, candidate: Candidate, kind: str, steps: int, rank: int | None) -> Candidate:
         best = current = candidate
         for _ in range(steps):
-            width = self.width(current.kernel)
-            kernel = with_metric(current.kernel, self.gradient_products(current), kind, rank)
-            start = replace(current, kernel=rescaled(kernel, width / self.width(kernel)), kind=kind)
-            current = self.best_width(start, NEXT_FACTOR)
+            grown = self._grown(current, kind, rank)
+            current = self.width_around(min(grown, key=lambda each: each.value), NEXT_FACTOR)
             if current.value < best.value:
                 best = replace(current, gain=_gain(current, best))
             elif current.value > GIVE_UP * best.value:
                 break
         return best
+
+    def _grown(self, candidate: Candidate, kind: str, rank: int | None) -> list[Candidate]:
+        """The next metrics of a candidate, as wide as it is: of its power, or of all powers where it has none yet."""
+        width, G = self.width(candidate.kernel), self.gradient_products(candidate)
+        grown = []
+        for power in POWERS if candidate.power is None else (candidate.power,):
+            kernel = with_metric(candidate.kernel, G, kind, rank, power)
+            kernel = rescaled(kernel, width / self.width(kernel))
+            grown.append(self.evaluate(replace(candidate, kernel=kernel, kind=kind, power=power)))
+        return grown
 
 
 def _gain(new: Candidate, old: Candidate) -> float:
@@ -348,10 +370,13 @@ def _first_stage(
     space: CentreSpace, starts: Starts, stage: Stage, kinds: Sequence[str], rank: int | None, way: str, *, must: bool
 ) -> list[Candidate]:
     """Every start of every family, and the metrics that grow from those of the best families."""
-    given = []
+    given: list[Candidate] = []
     for candidate in starts.candidates():
-        unit = replace(candidate, kernel=rescaled(candidate.kernel, 1 / space.width(candidate.kernel)))
-        given.append(space.best_width(unit, FIRST_FACTOR))
+        known = [each.log_alpha for each in given if each.recipe[0] == candidate.recipe[0]]
+        unit = rescaled(candidate.kernel, 1 / space.width(candidate.kernel))
+        given.append(space.evaluate(replace(candidate, kernel=unit, log_alpha=known[0] if known else None)))
+    least = min(each.value for each in given)
+    given = [space.width_around(each, FIRST_FACTOR) if each.value <= WORTH_A_SEARCH * least else each for each in given]
     grown = []
     for start in starts.scales:
         radial = [each for each in given if each.start == start and each.kernel.geometry == "radial"]

@@ -95,6 +95,14 @@ class DeviceFolds(Folds):
         parts = tuple(part.take(slice(0, few.n)) for part, few in zip(self.parts, host.parts, strict=True))
         return replace(self, parts=parts, validated=host.validated, host=host)
 
+    def pooled(self) -> DeviceFolds:
+        """The same with all parts that are not predicted as one: see :meth:`Folds.pooled`."""
+        pooled = super().pooled()
+        return self if pooled is self else replace(pooled, host=self.host.pooled())
+
+    def _joined(self, parts: list[Rows]) -> Rows:
+        return Rows(*(_torch().cat(arrays) for arrays in zip(*map(_arrays, parts), strict=True)))
+
     def astype(self, dtype: Any) -> DeviceFolds:
         """The same with X in another precision."""
         torch = _torch()

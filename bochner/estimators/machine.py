@@ -315,7 +315,7 @@ class KernelMachine(KernelLearner):
 
     def _keep(self, learned: LearnedKernel, folds: FoldedRows) -> None:
         """The regression as fitted attributes, in the units of the data."""
-        self._keep_coefficients(learned.fit.coef, learned.fit.intercept)
+        self._keep_coefficients(learned.fit.coef, learned.fit.intercept, at_centres=learned.fit.at_centres)
         self.alpha_ = learned.alpha if np.ndim(learned.alpha) == 0 else np.asarray(learned.alpha)
         self.validation_error_ = learned.value
         self.moments_ = None
@@ -333,13 +333,14 @@ class KernelMachine(KernelLearner):
         self._few_centres = None
         if self.keep_moments and self.moments_ is None and isinstance(self.feature_map_, CentreMap):
             few = CentreMap(self.feature_map_.kernel, self.feature_map_.centres[:DEVIATION_CENTRES])
-            rows = Rows.stack(folds.in_memory.to_fit)
-            self._few_centres = few, moments(few, rows.X, rows.targets, rows.weights)
+            rows = folds.rows_to_fit if isinstance(folds, Folds) else Rows.stack(folds.in_memory.to_fit)
+            self._few_centres = few, moments(few, rows.X, rows.targets, rows.weights).on_host()
 
-    def _keep_coefficients(self, coef: Array, intercept: Array) -> None:
+    def _keep_coefficients(self, coef: Array, intercept: Array, *, at_centres: bool = False) -> None:
         self.coef_ = coef * self._target_standardiser.spread
         self.intercept_ = self._target_standardiser.undo(intercept)
-        self._at_centres = self.feature_map_.dual(self.coef_) if isinstance(self.feature_map_, CentreMap) else None
+        on_centres = isinstance(self.feature_map_, CentreMap)
+        self._at_centres = self.coef_ if at_centres else self.feature_map_.dual(self.coef_) if on_centres else None
 
     def _grow(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Add rows to the normal equations of a fitted model and solve them again; kernel and penalty stay."""

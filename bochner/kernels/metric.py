@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+from array_api_compat import device
 
-from bochner.arrays import Array, dense, double, fetch, fetch64, place
+from bochner.arrays import Array, dense, double, fetch, fetch64, is_foreign, place
 from bochner.kernels.base import Gradient, StationaryKernel
 from bochner.kernels.checks import positive
 
@@ -71,7 +73,24 @@ class MetricKernel(StationaryKernel):
         return self.between(self.embed(X), self.embed(Z))
 
     def embed(self, X: Array) -> Array:
-        return X @ place(self.metric, like=X)
+        return X @ self._like(X)
+
+    def _like(self, X: Array) -> Array:
+        """The metric where X is; of another device than the host it stays there for the next time."""
+        if not is_foreign(X):
+            return place(self.metric, like=X)
+        where = str(X.dtype), str(device(X))
+        if where not in self._elsewhere:
+            self._elsewhere[where] = place(self.metric, like=X)
+        return self._elsewhere[where]
+
+    @cached_property
+    def _elsewhere(self) -> dict[tuple[str, str], Array]:
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the copies on devices."""
+        return {name: value for name, value in self.__dict__.items() if name != "_elsewhere"}
 
     def between(self, U: Array, V: Array) -> Array:
         return self.base.exact(U, V)
