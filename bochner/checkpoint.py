@@ -367,6 +367,11 @@ class LoggedCriterion:
         """The model of the rows to fit, with the penalty of an evaluation."""
         return self.criterion.fit(feature_map, self.checkpoint.evaluation(evaluation))
 
+    def fitted(self, feature_map: FeatureMap, evaluation: Any) -> tuple[Any, Array]:
+        """A map and coefficients on it that predict the first validated part."""
+        criterion: Any = self.criterion
+        return criterion.fitted(feature_map, self.checkpoint.evaluation(evaluation))
+
     def held_out(self, feature_map: FeatureMap, evaluation: Any) -> HeldOut:
         """Every validated row with its prediction by the model that has not seen it."""
         return self.criterion.held_out(feature_map, self.checkpoint.evaluation(evaluation))

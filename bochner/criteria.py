@@ -143,6 +143,10 @@ class HeldOutError:
         """The model of the rows to fit, with the penalty of an evaluation."""
         return fit_ridge(evaluation)
 
+    def fitted(self, feature_map: FeatureMap, evaluation: Evaluation) -> tuple[FeatureMap, Array]:
+        """The map and coefficients on it that predict the first validated part."""
+        return feature_map, evaluation.models[self.folds.validated[0]][0]
+
     def held_out(self, feature_map: FeatureMap, evaluation: Evaluation) -> HeldOut:
         """Every validated row that is in memory with its prediction by the model that has not seen it."""
         predictions = predict_folds(feature_map, brought(self.folds), evaluation.models)

@@ -7,8 +7,8 @@ alpha |f|^2 (the norm is that of the kernel, without b) solves
     [ 1'      0 ] [ b ] = [ 0 ],      S = W alpha D^-1,
 
 and its derivatives in log alpha solve the same system with -S a, and then with -S (a + 2 a'), on the right. One factor of
-K + S, a third of n^3 operations, gives all of them, so that a few Newton steps find the best penalty. On a GPU this takes less
-time than sums of products of ten thousand centres, as long as there is room for two matrices of all pairs of rows.
+K + S, a third of n^3 operations, gives all of them, so that a few Newton steps find the best penalty. On a GPU this takes
+less time than sums of products of ten thousand centres, as long as there is room for two matrices of all pairs of rows.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from array_api_compat import device
 from bochner.arrays import Array, double, fetch, fetch64, fetch_numbers, is_foreign, namespace
 from bochner.criteria import Fit
 from bochner.features import FeatureMap
+from bochner.features.centres import CentreKernels
 from bochner.folds import Folds, HeldOut, Rows
 from bochner.kernels import Kernel
 from bochner.solvers.normal_equations import Factor, factorise_fresh
@@ -42,6 +43,8 @@ class FullEvaluation:
     log_alpha: float
     predictions: Array
     """Those of the rows of the validated part: (n, c)."""
+    dual: Array
+    """The coefficients of the kernel at each row of the other parts: (k, c)."""
     gradient: None = None
 
 
@@ -75,7 +78,13 @@ class FullHeldOutError:
         others = [part for k, part in enumerate(self.folds.parts) if k != held]
         search = FullPenalties(FullRidge(_kernel_of(feature_map), others), self.folds.parts[held])
         best = search.best(START if log_alpha is None else float(np.mean(log_alpha)), bounds=bounds)
-        return FullEvaluation(best.value, best.log_alpha, best.predictions)
+        return FullEvaluation(best.value, best.log_alpha, best.predictions, best.dual)
+
+    def fitted(self, feature_map: FeatureMap, evaluation: FullEvaluation) -> tuple[CentreKernels, Array]:
+        """What predicts the validated part: the kernel at each row of the other parts, and its coefficients."""
+        rows = [part.X for k, part in enumerate(self.folds.parts) if k != self.folds.validated[0]]
+        centres = namespace(rows[0]).concat([double(some) for some in rows], axis=0)
+        return CentreKernels(_kernel_of(feature_map), centres), evaluation.dual
 
     def fit(self, feature_map: FeatureMap, evaluation: FullEvaluation) -> Fit:
         """The model of the rows to fit, with the penalty of an evaluation: coefficients of the kernel at each of them."""
@@ -89,7 +98,7 @@ class FullHeldOutError:
 
 
 def _kernel_of(feature_map: FeatureMap) -> Kernel:
-    kernel: Kernel = feature_map.kernel  # type: ignore[attr-defined]
+    kernel: Kernel = feature_map.kernel
     return kernel
 
 
@@ -103,7 +112,7 @@ class FullRidge:
         self.targets = xp.concat([double(part.targets) for part in parts], axis=0)
         weights = xp.concat([double(part.weights) for part in parts], axis=0)
         self.weight = float(xp.sum(weights))
-        least = np.finfo(np.float64).tiny**0.5 * self.weight  # rows without weight: any coefficient but zero is dear
+        least = np.finfo(np.float64).tiny ** 0.5 * self.weight  # rows without weight: any coefficient but zero is dear
         self.spread = self.weight / xp.clip(weights, min=least)
 
     def solve(self, log_alpha: float) -> FullSolution:
@@ -164,17 +173,20 @@ class FullSolution:
 
 @dataclass(frozen=True)
 class FullTrial:
-    """The held-out error of one penalty with its derivatives in log alpha, and the predictions (n, c)."""
+    """The held-out error of one penalty with its derivatives in log alpha, predictions (n, c) and coefficients (k, c)."""
 
     value: float
     log_alpha: float
     slope: float
     curvature: float
     predictions: Array
+    dual: Array
 
 
 class FullPenalties(PenaltySearch):
     """Held-out error of some rows, as a function of the penalty alone."""
+
+    precision = 1e-3  # a step more is a factorisation more, of a matrix of all rows
 
     def __init__(self, ridge: FullRidge, held: Rows) -> None:
         self.ridge = ridge
@@ -195,4 +207,4 @@ class FullPenalties(PenaltySearch):
         curvature = 2 * xp.sum(self.shares * (change**2 + residual * bend))
         numbers = fetch_numbers([value, slope, curvature]).tolist()
         found = numbers if np.isfinite(numbers).all() else [np.inf, 0.0, 0.0]
-        return FullTrial(found[0], log_alpha, found[1], found[2], fetch64(predictions))
+        return FullTrial(found[0], log_alpha, found[1], found[2], fetch64(predictions), dual)

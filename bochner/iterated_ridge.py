@@ -133,6 +133,10 @@ class IteratedHeldOutError:
         self._latest = None
         return Fit(fetch(solution.coef), fetch(solution.intercept), solution.converged and evaluation.converged)
 
+    def fitted(self, feature_map: FeatureMap, evaluation: IteratedEvaluation) -> tuple[FeatureMap, Array]:
+        """The map and coefficients on it that predict the first validated part."""
+        return feature_map, evaluation.models[self.folds.validated[0]][0]
+
     def held_out(self, feature_map: FeatureMap, evaluation: IteratedEvaluation) -> HeldOut:
         """Every row of the first validated part with its prediction by the model that has not seen it."""
         ((held, _),) = evaluation.models.items()

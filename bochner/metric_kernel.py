@@ -26,7 +26,7 @@ from bochner.folds import FoldedRows, Folds, Rows
 from bochner.full_ridge import FullHeldOutError
 from bochner.kernels import Kernel, get_kernel
 from bochner.kernels.bandwidth import median_scale
-from bochner.metric_search import LARGER_FACTOR, Candidate, CentreSpace, Stage, Starts, search
+from bochner.metric_search import LARGER_FACTOR, Candidate, CentreSpace, Measure, Stage, Starts, search
 from bochner.single_kernel import FeatureSpace, LearnedKernel, default_levels
 from bochner.solvers.penalty_search import HIGHEST_PENALTY, LOWEST_PENALTY
 
@@ -36,7 +36,7 @@ FEW_ROWS = 2000
 """Below it one part that is set aside says little: several are, in turn."""
 MOST_SPLITS = 3
 """"Several": so many."""
-FEW_STAGE = Stage(2000, 400, 2, keep=40, worse=3.0)
+FEW_STAGE = Stage(2000, 400, 2, keep=40, worse=3.0, every=True)
 """The only stage of the search where rows are few: nearly all candidates stay, so that each is judged on every part."""
 MOST_UNSEEN = 4000
 """Most rows that are set aside to choose by."""
@@ -59,10 +59,15 @@ FULL_ROWS = 65_000
 """Rows up to which a device makes them all centres, from a factor of the whole kernel matrix."""
 FULL_MATRICES = 2.2
 """Matrices of all pairs of rows that half of the room on a device must hold for that."""
+TRIAL_ROWS = 16_000
+"""Rows of them on which width, metric and penalty are searched once more: all rows take a few factorisations then."""
 STILL_HELPS = 0.005
 """The metric takes a step at full size where the step before lowered the error by this part."""
 MANY_COLUMNS = 50
-"""Columns from which on their own units are a start too: they may be pixels, or other numbers of one kind."""
+"""Columns from which on their own units are a start too: they may be pixels, or other numbers of one kind. So is a metric
+that brings columns together which vary together."""
+TOGETHER_ROWS = 4000
+"""Rows that say which columns do."""
 START_FEATURES, START_ROWS = 512, 12_000
 """Random features and rows on which scales are learned before the metric is."""
 FEW_FEATURES, FEW_STEPS = 256, 15
@@ -173,7 +178,22 @@ def start_levels(n_rows: int, n_columns: int) -> tuple[Level, ...]:
     """The sizes at which scales are learned on random features, before metrics are."""
     if n_rows < FEW_ROWS:
         return (Level(FEW_FEATURES, n_rows, FEW_STEPS, most_validated=2),)
-    return default_levels(min(n_rows, START_ROWS), START_FEATURES, n_columns)
+    rows = min(n_rows, START_ROWS)
+    return tuple(replace(level, most_validated=1) for level in default_levels(rows, START_FEATURES, n_columns))
+
+
+def brought_together(X: Array, units: Array) -> Array:
+    """The metric (m, m) of standardised rows (n, m) that averages columns, in their units, by how they vary together.
+
+    Column j becomes sum_i u_i x_i r_ij^2 / sum_i r_ij^2, r the correlations and u the units: neighbouring pixels, or
+    moments of a signal, become smooth. What varies alone stays as it is, and what does not vary is left out.
+    """
+    spread = X.std(axis=0)
+    there = spread > 0
+    some = np.where(there, (X - X.mean(axis=0)) / np.where(there, spread, 1.0), 0.0)
+    shares = (some.T @ some / len(X)) ** 2
+    shares /= np.maximum(shares.sum(axis=0), np.finfo(np.float64).tiny)
+    return np.asarray(units[:, None] * shares)
 
 
 @dataclass(frozen=True)
@@ -190,6 +210,8 @@ class Teacher:
     """The criterion of a last regression on many centres; None: the same as of all others."""
     units: Array | None = None
     """The spread of each column before it was standardised: scales at which columns count as they came."""
+    measure: Measure | None = None
+    """What candidates are compared by; None: the squared error."""
     ladder: Ladder = field(default_factory=Ladder)
 
     def descend(self, folds: FoldedRows) -> Descent:
@@ -203,8 +225,12 @@ class Teacher:
             "isotropic": np.ones(n_columns),
             "scales": descent.best.kernel.scales(n_columns),
         }
+        metrics = {}
         if self.units is not None and n_columns >= MANY_COLUMNS:
             scales["units"] = self.units
+            if "full" in self.metric.kinds:
+                sample = dense(folds.in_memory.parts[0].X[:TOGETHER_ROWS])
+                metrics["together"] = brought_together(sample.astype(np.float64, copy=False), self.units)
         some = folds.head(EVIDENCE_ROWS).astype(np.float64)
         chunks = [rows for _, rows in some.chunks()]
         xp = namespace(chunks[0].targets)
@@ -215,7 +241,7 @@ class Teacher:
             start = family.replace(scale=np.full(n_columns, median_scale(family, fetch64(X[:128, :]))))
             learned = learn_by_evidence(start, X, targets - xp.mean(targets, axis=0))
             scales[name] = learned.scales(n_columns)
-        return Starts(self.metric.families, scales)
+        return Starts(self.metric.families, scales, metrics)
 
     def candidates(self, folds: FoldedRows, starts: Starts) -> list[Candidate]:
         """What the stages of the search leave."""
@@ -233,6 +259,7 @@ class Teacher:
             rank=self.metric.rank,
             way=self.metric.way,
             must=self.metric.must,
+            measure=self.measure,
             record=record,
         )
 
@@ -322,7 +349,7 @@ def judged(
     stage = teacher.metric.stages(learned_on.n)[-1]
     judge = teacher.place(Folds((Rows.stack(list(learned_on.head(stage.n_rows).parts)), unseen), validated=(1,)))
     stage = replace(stage, n_rows=judge.n, n_centres=judge.n if judge.n < FEW_ROWS else stage.n_centres)
-    space = CentreSpace(judge, stage, teacher.criterion, teacher.rng)
+    space = CentreSpace(judge, stage, teacher.criterion, teacher.rng, measure=teacher.measure)
     if "centres" in teacher.metric.finishes:
         for candidate in finalists:
             found = space.evaluate(candidate)
@@ -333,7 +360,10 @@ def judged(
         objective = FeatureSpace(judge, teacher.criterion, teacher.choices, teacher.rng).objective(candidate.kernel, level)
         bounds = LOWEST_PENALTY, HIGHEST_PENALTY
         point = objective.evaluate(candidate.kernel, candidate.log_alpha, gradient=False, bounds=bounds)
-        found = replace(candidate, value=point.value, log_alpha=point.log_alpha)
+        value = point.value
+        if teacher.measure is not None:
+            value = teacher.measure(objective.criterion.held_out(objective.feature_map, point.evaluation))
+        found = replace(candidate, value=value, error=point.value, log_alpha=point.log_alpha)
         teacher.ladder.add(found, "unseen rows", "fourier", n_rows=judge.n, n_features=level.n_features)
         yield (*found.recipe, "fourier"), found
 
@@ -361,19 +391,40 @@ def _on_centres(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> tu
     On the host it does so only where that takes little time.
     """
     if _every_row(folds, teacher.metric):
-        space = CentreSpace(folds, Stage(folds.n, folds.n, 0, keep=1), FullHeldOutError, teacher.rng, every_row=True)
-        return space.best_width(candidate, LARGER_FACTOR, narrower_only=True), space.criterion
+        return _on_every_row(folds, candidate, teacher)
     n_centres = teacher.metric.centres_for(folds.n_to_fit)
     work = float(folds.n) * n_centres**2
     by_sums = _by_sums(folds, work, n_centres)
     criterion = teacher.criterion if by_sums or teacher.iterated is None else teacher.iterated
     stage = Stage(folds.n, n_centres, 0, keep=1)
-    space = CentreSpace(folds, stage, criterion, teacher.rng, most_validated=MOST_VALIDATED, last=True)
+    options: dict[str, Any] = {"most_validated": MOST_VALIDATED, "last": True, "measure": teacher.measure}
+    space = CentreSpace(folds, stage, criterion, teacher.rng, **options)
     cheap = work < CHEAP or isinstance(folds, DeviceFolds)
     found = space.best_width(candidate, LARGER_FACTOR, narrower_only=True) if cheap else space.evaluate(candidate)
-    if cheap and candidate.gain > STILL_HELPS and candidate.kind != "given" and teacher.metric.way != "gradient":
-        found = space.improve(found, candidate.kind, teacher.metric.effort.finish_steps, teacher.metric.rank)
-    return found, space.criterion
+    return (_improved(found, candidate, space, teacher) if cheap else found), space.criterion
+
+
+def _improved(found: Candidate, before: Candidate, space: CentreSpace, teacher: Teacher) -> Candidate:
+    """A candidate with the next steps of its metric, where those ``before`` still helped."""
+    if before.gain <= STILL_HELPS or before.kind == "given" or teacher.metric.way == "gradient":
+        return found
+    return space.improve(found, before.kind, teacher.metric.effort.finish_steps, teacher.metric.rank)
+
+
+def _on_every_row(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> tuple[Candidate, Criterion]:
+    """The candidate with every row a centre: searched once more on some of the rows, then one regression of all.
+
+    From some rows to all, rows x penalty stays, which is the variance of noise in units of that of the function.
+    """
+    options: dict[str, Any] = {"every_row": True, "measure": teacher.measure}
+    stage = Stage(min(folds.n, TRIAL_ROWS), folds.n, 0, keep=1)
+    space = CentreSpace(folds, stage, FullHeldOutError, teacher.rng, **options)
+    found = _improved(space.best_width(candidate, LARGER_FACTOR, narrower_only=True), candidate, space, teacher)
+    if space.folds.n == folds.n:
+        return found, space.criterion
+    whole = CentreSpace(folds, replace(stage, n_rows=folds.n), FullHeldOutError, teacher.rng, **options)
+    carried = found.log_alpha + float(np.log(space.folds.n / folds.n))
+    return whole.evaluate(replace(found, log_alpha=carried)), whole.criterion
 
 
 def _every_row(folds: FoldedRows, plan: MetricPlan) -> bool:
@@ -399,5 +450,5 @@ def _on_features(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> t
     objective = space.objective(candidate.kernel, Level(n_features, folds.n, 0, most_validated=MOST_VALIDATED))
     bounds = LOWEST_PENALTY, HIGHEST_PENALTY
     point = objective.evaluate(candidate.kernel, candidate.log_alpha, gradient=False, bounds=bounds)
-    found = replace(candidate, value=point.value, log_alpha=point.log_alpha, evaluation=point.evaluation)
+    found = replace(candidate, error=point.value, log_alpha=point.log_alpha, evaluation=point.evaluation)
     return replace(found, feature_map=objective.feature_map), objective.criterion

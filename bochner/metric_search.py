@@ -3,9 +3,9 @@
 A fit f(x) = sum_c a_c k(x, c) + b on centres c among the rows says in which directions of the columns predictions
 change: the average outer product of its gradients, G = (1/n) sum_i grad f(x_i) grad f(x_i)'. The next kernel has the
 metric A A' = G, or G^(1/2), which trusts G less (its diagonal, for one scale a column; its leading directions, for a low
-rank), the best multiple of it by the held-out error, and its own fit; a few such steps converge or stop helping. Families of kernels, starts
-and kinds of metrics are candidates, which go from few rows and centres to many, fewer candidates at every stage. (The
-idea of recursive feature machines, Radhakrishnan et al., 2024.)
+rank), the best multiple of it by the held-out error, and its own fit; a few such steps converge or stop helping. Families
+of kernels, starts and kinds of metrics are candidates, which go from few rows and centres to many, fewer candidates at
+every stage. (The idea of recursive feature machines, Radhakrishnan et al., 2024.)
 
 The other way to a metric is the gradient of the held-out error itself, which goes back through the regression to the
 kernels at the centres: L-BFGS on the entries of the metric, from a start or from what the outer products have found.
@@ -25,11 +25,13 @@ from bochner.criteria import Criterion
 from bochner.descent import family_name
 from bochner.engines.gradients import outer_product
 from bochner.features import CentreMap, FeatureMap
-from bochner.folds import FoldedRows, Folds, Rows
+from bochner.folds import FoldedRows, Folds, HeldOut, Rows
 from bochner.kernels import Kernel, MetricKernel, StationaryKernel
 from bochner.solvers.lbfgs import minimise
 from bochner.solvers.penalty_search import HIGHEST_PENALTY, LOWEST_PENALTY
 
+Measure = Callable[[HeldOut], float]
+"""What candidates are compared by, where that is not the squared error: a number of held-out predictions, to be small."""
 KINDS = ("diagonal", "low-rank", "full")
 WAYS = ("products", "gradient", "both")
 """How metrics are learned: by outer products, by the gradient of the held-out error, or by this after those."""
@@ -70,7 +72,8 @@ KEPT_SHARE = 0.999
 class Stage:
     """One size: rows, centres among them, most steps of each candidate, how many candidates stay.
 
-    One whose error is ``worse`` times that of the best goes no further.
+    One whose error is ``worse`` times that of the best goes no further. The best width is searched for starts that have
+    hope, or for ``every`` one.
     """
 
     n_rows: int
@@ -78,6 +81,7 @@ class Stage:
     steps: int
     keep: int
     worse: float = CLEARLY_WORSE
+    every: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,10 +90,13 @@ class Candidate:
 
     kernel: Kernel
     start: str
-    """Where its scales began: "isotropic", "scales" (by the gradient of the held-out error) or "evidence"."""
+    """Where it began: "isotropic", "scales" (by the gradient of the held-out error), "evidence", "units" or "together"."""
     kind: str
     """"given", as it started; "diagonal", "low-rank" or "full"."""
     value: float = np.inf
+    """What candidates are compared by: the squared error, or the measure of the space that they were tried in."""
+    error: float = np.inf
+    """The squared error."""
     log_alpha: Any = None
     gain: float = 0.0
     """By which part the last step lowered its error."""
@@ -175,10 +182,12 @@ class CentreSpace:
         most_validated: int = 1,
         last: bool = False,
         every_row: bool = False,
+        measure: Measure | None = None,
     ) -> None:
         head = folds.head(stage.n_rows, most_validated).astype(np.float64)
         self.folds = head.pooled() if isinstance(head, Folds) and not (last or every_row) else head
         self.criterion = criterion(self.folds)
+        self.measure = measure
         host = self.folds.in_memory
         others = [part for k, part in enumerate(host.parts) if k not in host.validated]
         fitted = last or every_row or not others
@@ -199,11 +208,13 @@ class CentreSpace:
     def evaluate(self, candidate: Candidate, *, gradient: bool = False) -> Candidate:
         """The candidate with its error here."""
         feature_map = CentreMap(candidate.kernel, self.centres)
-        error = min(candidate.value, 1.0) / 4
+        error = min(candidate.error, 1.0) / 4
         lowest = float(np.clip(error / (LARGEST_VARIANCE * self.folds.n), LOWEST_PENALTY, 1e-2))
         bounds = lowest, HIGHEST_PENALTY
         found = self.criterion.evaluate(feature_map, candidate.log_alpha, gradient=gradient, bounds=bounds)
-        return replace(candidate, value=found.value, log_alpha=found.log_alpha, evaluation=found, feature_map=feature_map)
+        value = found.value if self.measure is None else self.measure(self.criterion.held_out(feature_map, found))
+        tried = replace(candidate, value=value, error=found.value, log_alpha=found.log_alpha)
+        return replace(tried, evaluation=found, feature_map=feature_map)
 
     def best_width(self, candidate: Candidate, factor: float, *, narrower_only: bool = False) -> Candidate:
         """The candidate at the best multiple of its distances: steps of ``factor`` up, or else down, while they help."""
@@ -228,10 +239,8 @@ class CentreSpace:
 
         The fit is one that has not seen the part that it predicts, so that its error stays an honest one.
         """
-        evaluation = getattr(candidate.evaluation, "evaluation", candidate.evaluation)  # where it came from a checkpoint
-        coef, _ = evaluation.models[self.folds.validated[0]]
+        feature_map, coef = cast(Any, self.criterion).fitted(candidate.feature_map, candidate.evaluation)
         parts = [part for _, part in self.folds.head(GRADIENT_ROWS).chunks()]
-        feature_map = cast(CentreMap, candidate.feature_map)
         sums = [part.n * outer_product(feature_map, part.X, coef, part.weights) for part in parts]
         return sum(sums) / sum(part.n for part in parts)
 
@@ -268,7 +277,7 @@ class CentreSpace:
             trial = self.evaluate(replace(best, kernel=kernel, kind=kind), gradient=True)
             if trial.value < best.value:
                 best = replace(trial, gain=_gain(trial, candidate))
-            return trial.value, back(kernel.unconstrain(trial.evaluation.gradient.named().parameters))
+            return trial.error, back(kernel.unconstrain(trial.evaluation.gradient.named().parameters))
 
         far = np.full(len(start.theta) if not isinstance(start, MetricKernel) else start.metric.shape[1] ** 2, MOST_CHANGE)
         minimise(value_and_gradient, np.zeros_like(far), bounds=(-far, far), max_iter=steps, tol=1 / self.folds.n)
@@ -310,24 +319,41 @@ def _squares(rows: Array) -> Array:
 
 @dataclass(frozen=True)
 class Starts:
-    """What candidates are made of: families of kernels, and scales (m,) of standardised columns by the names of starts."""
+    """What candidates are made of: families of kernels, and by the names of starts scales (m,) of standardised columns.
+
+    Or metrics (m, r) of them, which are for radial families.
+    """
 
     families: tuple[Kernel, ...]
     scales: dict[str, Array]
+    metrics: dict[str, Array] = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        """Those of all starts."""
+        return [*self.scales, *self.metrics]
 
     def candidates(self) -> list[Candidate]:
         """Every family with every start."""
-        return [
+        with_scales = [
             Candidate(family.replace(scale=np.maximum(scales, 1e-6 * float(scales.max()))), start, "given")
             for family in self.families
             for start, scales in self.scales.items()
         ]
+        bases = [cast(StationaryKernel, each.replace(scale=1.0)) for each in self.families if each.geometry == "radial"]
+        with_metrics = [
+            Candidate(MetricKernel(base=base, metric=metric), start, "given")
+            for base in bases
+            for start, metric in self.metrics.items()
+        ]
+        return with_scales + with_metrics
 
     def only(self, recipe: tuple[str, str, str]) -> Starts:
         """The family and the start of a recipe alone."""
         family, start, _ = recipe
         families = tuple(each for each in self.families if family_name(each) == family)
-        return Starts(families, {start: self.scales[start]})
+        scales, metrics = ({start: some[start]} if start in some else {} for some in (self.scales, self.metrics))
+        return Starts(families, scales, metrics)
 
 
 def search(
@@ -341,6 +367,7 @@ def search(
     rank: int | None = None,
     way: str = "products",
     must: bool = False,
+    measure: Measure | None = None,
     record: Callable[[CentreSpace, Candidate, int], None] | None = None,
 ) -> list[Candidate]:
     """Take all candidates through the stages: those that stay at the end, the best first, with its width of that size.
@@ -351,7 +378,7 @@ def search(
     """
     staying: list[Candidate] = []
     for number, stage in enumerate(stages, start=1):
-        space = CentreSpace(folds, stage, criterion, rng)
+        space = CentreSpace(folds, stage, criterion, rng, measure=measure)
         if number == 1:
             tried = _first_stage(space, starts, stage, kinds, rank, way, must=must)
         else:
@@ -375,15 +402,23 @@ def _first_stage(
         known = [each.log_alpha for each in given if each.recipe[0] == candidate.recipe[0]]
         unit = rescaled(candidate.kernel, 1 / space.width(candidate.kernel))
         given.append(space.evaluate(replace(candidate, kernel=unit, log_alpha=known[0] if known else None)))
-    least = min(each.value for each in given)
-    given = [space.width_around(each, FIRST_FACTOR) if each.value <= WORTH_A_SEARCH * least else each for each in given]
+    hopeful = given if stage.every else _with_hope(given)
+    given = [space.width_around(each, FIRST_FACTOR) if any(each is one for one in hopeful) else each for each in given]
     grown = []
-    for start in starts.scales:
-        radial = [each for each in given if each.start == start and each.kernel.geometry == "radial"]
+    for start in starts.names:
+        radial = [each for each in given if each.start == start and base_of(each.kernel).geometry == "radial"]
         for candidate in sorted(radial, key=lambda each: each.value)[:BEST_FAMILIES]:
             some = _kinds_from(candidate, kinds)
             grown += [space.improve(candidate, kind, stage.steps, rank, way, must=must) for kind in some]
     return grown if must else [*given, *grown]
+
+
+def _with_hope(candidates: list[Candidate]) -> list[Candidate]:
+    """Candidates that are not far behind the best: of each start a few."""
+    least = min(each.value for each in candidates)
+    near = sorted((each for each in candidates if each.value <= WORTH_A_SEARCH * least), key=lambda each: each.value)
+    of_start = {each.start: [other for other in near if other.start == each.start] for each in near}
+    return [each for some in of_start.values() for each in some[: BEST_FAMILIES + 1]]
 
 
 def _kinds_from(candidate: Candidate, kinds: Sequence[str]) -> list[str]:

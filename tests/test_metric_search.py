@@ -126,7 +126,7 @@ def test_gradients_come_from_a_fit_that_has_not_seen_the_part_it_predicts():
     folds = made()
     here = space(folds)
     start = Candidate(Gaussian(scale=np.full(4, 0.5)), "isotropic", "given")
-    k = here.folds.validated[0]
+    k = folds.validated[0]
     others = tuple(
         Rows(part.X, part.targets * (10.0 if j == k else 1.0), part.weights) for j, part in enumerate(folds.parts)
     )
@@ -168,6 +168,6 @@ def test_the_best_of_each_recipe_stays_and_clearly_worse_ones_go():
 def test_centres_are_rows_that_are_not_predicted_unless_the_fit_is_the_last():
     folds = made()
     here = space(folds, n_centres=1000)
-    predicted = folds.parts[here.folds.validated[0]].X
+    predicted = here.folds.parts[here.folds.validated[0]].X
     assert not np.isin(here.centres[:, 0], predicted[:, 0]).any()
     assert len(space(folds, n_centres=1000, last=True).centres) == folds.n

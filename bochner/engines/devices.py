@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -98,7 +98,7 @@ class DeviceFolds(Folds):
     def pooled(self) -> DeviceFolds:
         """The same with all parts that are not predicted as one: see :meth:`Folds.pooled`."""
         pooled = super().pooled()
-        return self if pooled is self else replace(pooled, host=self.host.pooled())
+        return self if pooled is self else replace(cast(DeviceFolds, pooled), host=self.host.pooled())
 
     def _joined(self, parts: list[Rows]) -> Rows:
         return Rows(*(_torch().cat(arrays) for arrays in zip(*map(_arrays, parts), strict=True)))

@@ -45,7 +45,7 @@ from bochner.estimators.metrics import check_metric_choices, metric_plan
 from bochner.estimators.resuming import check_checkpoint, generator, resuming
 from bochner.estimators.validation import check_flags, check_option, check_rows, check_weights, on_host
 from bochner.features import CentreMap, FeatureChoices, FeatureMap
-from bochner.folds import FoldedRows, Folds, Rows
+from bochner.folds import FoldedRows, Folds, HeldOut, Rows
 from bochner.iterated_ridge import IteratedHeldOutError
 from bochner.kernels import Kernel
 from bochner.leave_one_out import LeaveOneOutError
@@ -265,9 +265,12 @@ class KernelMachine(KernelLearner):
                 place=self._placed,
                 iterated=None if self._needs_sums else IteratedHeldOutError,
                 units=self.standardiser_.spread,
+                measure=self._measure,
             )
             return learn_metric_kernel(folds, teacher)
 
+    _measure: Callable[[HeldOut], float] | None = None
+    """What metrics and finishes are compared by, where that is not the squared error."""
     _needs_sums = False
     """Whether the sums over all rows must be kept, since more rows are to come."""
 
@@ -339,8 +342,9 @@ class KernelMachine(KernelLearner):
     def _keep_coefficients(self, coef: Array, intercept: Array, *, at_centres: bool = False) -> None:
         self.coef_ = coef * self._target_standardiser.spread
         self.intercept_ = self._target_standardiser.undo(intercept)
-        on_centres = isinstance(self.feature_map_, CentreMap)
-        self._at_centres = self.coef_ if at_centres else self.feature_map_.dual(self.coef_) if on_centres else None
+        self._at_centres = self.coef_ if at_centres else None
+        if isinstance(self.feature_map_, CentreMap) and not at_centres:
+            self._at_centres = self.feature_map_.dual(self.coef_)
 
     def _grow(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Add rows to the normal equations of a fitted model and solve them again; kernel and penalty stay."""
