@@ -26,7 +26,7 @@ from bochner.folds import FoldedRows, Folds, Rows
 from bochner.full_ridge import FullHeldOutError
 from bochner.kernels import Kernel, get_kernel
 from bochner.kernels.bandwidth import median_scale
-from bochner.metric_search import LARGER_FACTOR, Candidate, CentreSpace, Measure, Stage, Starts, search
+from bochner.metric_search import LARGER_FACTOR, Candidate, CentreSpace, Measure, Stage, Starts, base_of, search
 from bochner.single_kernel import FeatureSpace, LearnedKernel, default_levels
 from bochner.solvers.penalty_search import HIGHEST_PENALTY, LOWEST_PENALTY
 
@@ -59,7 +59,7 @@ FULL_ROWS = 65_000
 """Rows up to which a device makes them all centres, from a factor of the whole kernel matrix."""
 FULL_MATRICES = 2.2
 """Matrices of all pairs of rows that half of the room on a device must hold for that."""
-TRIAL_ROWS = 16_000
+TRIAL_ROWS = 14_000
 """Rows of them on which width, metric and penalty are searched once more: all rows take a few factorisations then."""
 STILL_HELPS = 0.005
 """The metric takes a step at full size where the step before lowered the error by this part."""
@@ -70,6 +70,10 @@ TOGETHER_ROWS = 4000
 """Rows that say which columns do."""
 START_FEATURES, START_ROWS = 512, 12_000
 """Random features and rows on which scales are learned before the metric is."""
+SCALED_FAMILIES = 2
+"""Families whose scales are, the first ones."""
+JUDGED_FEATURES = 2400
+"""Most random features on which the kernel of learned scales is compared with others on centres."""
 FEW_FEATURES, FEW_STEPS = 256, 15
 """The same of few rows, and most steps."""
 
@@ -83,6 +87,8 @@ class Effort:
     finish_steps: int
     entries: float
     """Most rows x centres of the finish, as long as there are 2000 centres."""
+    of_every_row: tuple[Stage, ...]
+    """Stages of the search where every row is a centre, on a GPU."""
 
     def n_centres(self, n_rows: int) -> int:
         """Centres of the finish for so many rows."""
@@ -97,12 +103,14 @@ EFFORTS = {
         most_centres=10_000,
         finish_steps=2,
         entries=4.2e8,
+        of_every_row=(Stage(2500, 2500, 1, keep=4), Stage(6000, 6000, 2, keep=2)),
     ),
     "best": Effort(
         stages=(Stage(4000, 1000, 2, keep=6), Stage(10_000, 2000, 2, keep=3), Stage(30_000, 5000, 2, keep=2)),
         most_centres=50_000,
         finish_steps=1,
         entries=2e9,
+        of_every_row=(Stage(4000, 4000, 2, keep=6), Stage(10_000, 10_000, 2, keep=3), Stage(24_000, 24_000, 2, keep=2)),
     ),
 }
 
@@ -126,9 +134,18 @@ class MetricPlan:
     room: float = np.inf
     """Bytes that matrices may take."""
 
-    def stages(self, n_rows: int) -> tuple[Stage, ...]:
-        """The stages of the search for so many rows."""
-        return (FEW_STAGE,) if n_rows < FEW_ROWS else self.effort.stages
+    def stages(self, folds: FoldedRows) -> tuple[Stage, ...]:
+        """The stages of the search among these rows."""
+        if folds.n < FEW_ROWS:
+            return (FEW_STAGE,)
+        return self.effort.of_every_row if self.every_row(folds) else self.effort.stages
+
+    def every_row(self, folds: FoldedRows) -> bool:
+        """Whether all rows become centres: on a GPU that has the room, where nobody says how many centres."""
+        gpu = gpu_of(folds.parts[0].X) if isinstance(folds, DeviceFolds) else None
+        if gpu is None or self.n_centres is not None or self.way != "products" or folds.n_to_fit > FULL_ROWS:
+            return False
+        return FULL_MATRICES * 8 * folds.n_to_fit**2 <= free_room(gpu)
 
     def centres_for(self, n_rows: int) -> int:
         """Centres of the finish for so many rows: no more than there is room for three matrices of all pairs of."""
@@ -215,8 +232,13 @@ class Teacher:
     ladder: Ladder = field(default_factory=Ladder)
 
     def descend(self, folds: FoldedRows) -> Descent:
-        """Scales by the gradient of the held-out error on random features."""
-        return descend(FeatureSpace(folds, self.criterion, self.choices, self.rng), self.plan)
+        """Scales by the gradient of the held-out error on random features.
+
+        They are those of a few families, where metrics of all families are to grow from them.
+        """
+        few = "centres" in self.metric.finishes and folds.n >= FEW_ROWS
+        plan = replace(self.plan, families=self.plan.families[:SCALED_FAMILIES]) if few else self.plan
+        return descend(FeatureSpace(folds, self.criterion, self.choices, self.rng), plan)
 
     def starts(self, folds: FoldedRows, descent: Descent) -> Starts:
         """Equal scales, those of a descent, and those of the largest evidence."""
@@ -252,9 +274,10 @@ class Teacher:
         return search(
             folds,
             starts,
-            self.metric.stages(folds.n),
+            self.metric.stages(folds),
             self.metric.kinds,
-            criterion=self.criterion,
+            criterion=FullHeldOutError if self.metric.every_row(folds) else self.criterion,
+            every_row=self.metric.every_row(folds),
             rng=self.rng,
             rank=self.metric.rank,
             way=self.metric.way,
@@ -346,17 +369,19 @@ def judged(
     finalists: list[Candidate], descent: Descent, learned_on: Folds, unseen: Rows, teacher: Teacher
 ) -> Iterator[tuple[tuple[Any, ...], Candidate]]:
     """Finalists with their errors on unseen rows: each on centres, and the kernel of the descent on random features too."""
-    stage = teacher.metric.stages(learned_on.n)[-1]
+    stage = teacher.metric.stages(teacher.place(learned_on))[-1]
     judge = teacher.place(Folds((Rows.stack(list(learned_on.head(stage.n_rows).parts)), unseen), validated=(1,)))
     stage = replace(stage, n_rows=judge.n, n_centres=judge.n if judge.n < FEW_ROWS else stage.n_centres)
-    space = CentreSpace(judge, stage, teacher.criterion, teacher.rng, measure=teacher.measure)
+    every_row = judge.n >= FEW_ROWS and teacher.metric.every_row(judge)
+    criterion = FullHeldOutError if every_row else teacher.criterion
+    space = CentreSpace(judge, stage, criterion, teacher.rng, every_row=every_row, measure=teacher.measure)
     if "centres" in teacher.metric.finishes:
         for candidate in finalists:
             found = space.evaluate(candidate)
             teacher.ladder.add(found, "unseen rows", "centres", **space.size)
             yield (*found.recipe, "centres"), found
     for candidate in _for_features(finalists, descent, teacher, few=judge.n < FEW_ROWS):
-        level = Level(2 * (stage.n_centres // 2), judge.n, 0)
+        level = Level(2 * (min(stage.n_centres, JUDGED_FEATURES) // 2), judge.n, 0)
         objective = FeatureSpace(judge, teacher.criterion, teacher.choices, teacher.rng).objective(candidate.kernel, level)
         bounds = LOWEST_PENALTY, HIGHEST_PENALTY
         point = objective.evaluate(candidate.kernel, candidate.log_alpha, gradient=False, bounds=bounds)
@@ -390,7 +415,7 @@ def _on_centres(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> tu
 
     On the host it does so only where that takes little time.
     """
-    if _every_row(folds, teacher.metric):
+    if teacher.metric.every_row(folds):
         return _on_every_row(folds, candidate, teacher)
     n_centres = teacher.metric.centres_for(folds.n_to_fit)
     work = float(folds.n) * n_centres**2
@@ -405,10 +430,19 @@ def _on_centres(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> tu
 
 
 def _improved(found: Candidate, before: Candidate, space: CentreSpace, teacher: Teacher) -> Candidate:
-    """A candidate with the next steps of its metric, where those ``before`` still helped."""
-    if before.gain <= STILL_HELPS or before.kind == "given" or teacher.metric.way == "gradient":
+    """A candidate with the next steps of its metric, where those ``before`` still helped.
+
+    One that stayed as it started has another chance to grow a full metric, which must clearly help: few rows say little of
+    many directions.
+    """
+    plan = teacher.metric
+    if plan.way == "gradient":
         return found
-    return space.improve(found, before.kind, teacher.metric.effort.finish_steps, teacher.metric.rank)
+    if before.kind == "given":
+        grows = "full" in plan.kinds and base_of(found.kernel).geometry == "radial"
+        grown = space.improve(found, "full", 1, plan.rank) if grows else found
+        return grown if grown.value < (1 - STILL_HELPS) * found.value else found
+    return space.improve(found, before.kind, plan.effort.finish_steps, plan.rank) if before.gain > STILL_HELPS else found
 
 
 def _on_every_row(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> tuple[Candidate, Criterion]:
@@ -420,19 +454,12 @@ def _on_every_row(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> 
     stage = Stage(min(folds.n, TRIAL_ROWS), folds.n, 0, keep=1)
     space = CentreSpace(folds, stage, FullHeldOutError, teacher.rng, **options)
     found = _improved(space.best_width(candidate, LARGER_FACTOR, narrower_only=True), candidate, space, teacher)
+    teacher.ladder.add(found, "finish", "centres", **space.size)
     if space.folds.n == folds.n:
         return found, space.criterion
     whole = CentreSpace(folds, replace(stage, n_rows=folds.n), FullHeldOutError, teacher.rng, **options)
     carried = found.log_alpha + float(np.log(space.folds.n / folds.n))
     return whole.evaluate(replace(found, log_alpha=carried)), whole.criterion
-
-
-def _every_row(folds: FoldedRows, plan: MetricPlan) -> bool:
-    """Whether all rows become centres: on a GPU that has the room, where nobody says how many centres."""
-    gpu = gpu_of(folds.parts[0].X) if isinstance(folds, DeviceFolds) else None
-    if gpu is None or plan.n_centres is not None or folds.n_to_fit > FULL_ROWS:
-        return False
-    return FULL_MATRICES * 8 * folds.n_to_fit**2 <= free_room(gpu)
 
 
 def _by_sums(folds: FoldedRows, work: float, n_centres: int) -> bool:

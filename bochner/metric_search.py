@@ -43,7 +43,7 @@ MOST_CHANGE = 20.0
 """The largest entry of T, and the largest change of the logarithm of a scale in the same units."""
 GRADIENT_ROWS = 16_000
 """Most rows over which gradients are averaged."""
-SPREAD_ROWS = 512
+SPREAD_ROWS = 256
 """Rows whose distances say how wide a kernel is."""
 FIRST_FACTOR, NEXT_FACTOR = 2.0, 1.4
 """By how much distances change from one trial to the next where a start begins, and where a metric is new."""
@@ -367,18 +367,19 @@ def search(
     rank: int | None = None,
     way: str = "products",
     must: bool = False,
+    every_row: bool = False,
     measure: Measure | None = None,
     record: Callable[[CentreSpace, Candidate, int], None] | None = None,
 ) -> list[Candidate]:
     """Take all candidates through the stages: those that stay at the end, the best first, with its width of that size.
 
     At the first stage every start is tried as it is, and a metric of each kind grows from it; at the next ones each goes on
-    with its own kind. ``way`` is one of WAYS. A start that stays as it was is a candidate too, unless the metric ``must`` be
-    of one of the kinds.
+    with its own kind. Centres are some of the rows of a stage, or ``every_row``. ``way`` is one of WAYS. A start that stays
+    as it was is a candidate too, unless the metric ``must`` be of one of the kinds.
     """
     staying: list[Candidate] = []
     for number, stage in enumerate(stages, start=1):
-        space = CentreSpace(folds, stage, criterion, rng, measure=measure)
+        space = CentreSpace(folds, stage, criterion, rng, every_row=every_row, measure=measure)
         if number == 1:
             tried = _first_stage(space, starts, stage, kinds, rank, way, must=must)
         else:

@@ -50,7 +50,7 @@ from bochner.iterated_ridge import IteratedHeldOutError
 from bochner.kernels import Kernel
 from bochner.leave_one_out import LeaveOneOutError
 from bochner.memory import as_bytes, machine_bytes, readable
-from bochner.metric_kernel import FEW_ROWS, Choice, Teacher, learn_metric_kernel, start_levels
+from bochner.metric_kernel import Choice, Teacher, learn_metric_kernel, start_levels
 from bochner.progress import PassLine, note
 from bochner.rows import Block, RowSource
 from bochner.rows.source import Sampler
@@ -253,7 +253,7 @@ class KernelMachine(KernelLearner):
         plan = replace(
             self._plan(folds.in_memory.n, folds.n_columns, None),
             levels=start_levels(folds.in_memory.n, folds.n_columns),
-            n_starts=2 if folds.n >= FEW_ROWS else 1,
+            n_starts=1,
         )
         with self._watching(plan) as callback:
             teacher = Teacher(
