@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,8 @@ from bochner.kernels import Kernel
 from bochner.solvers.normal_equations import Factor, factorise_fresh
 from bochner.solvers.penalty_search import PENALTIES, PenaltySearch
 
+KEPT_BYTES = 2**32
+"""A kernel matrix no larger is kept from one penalty to the next."""
 BLOCK_BYTES = 2**28
 """Size of a block of the kernel matrix, of which a few are there while one is made."""
 START = float(np.log(1e-6))
@@ -52,16 +55,18 @@ class FullHeldOutError:
     """Mean squared error of held-out predictions by all other rows, as a function of the kernel of a map of centres.
 
     The first validated part is predicted from all the others. There is no gradient. The coefficients of a fit belong to the
-    kernel at the rows themselves, in the order of the parts to fit.
+    kernel at the rows themselves, in the order of the parts to fit. The penalty is searched until another step, which is
+    another factorisation, promises to lower the error by less than the part ``precision`` of it.
     """
 
-    def __init__(self, folds: Any) -> None:
+    def __init__(self, folds: Any, *, precision: float = 1e-3) -> None:
         if not isinstance(folds, Folds):
             raise ValueError(
                 "A kernel matrix of all rows needs them in memory at once, and these come in blocks: use HeldOutError, "
                 "which makes its sums in one pass."
             )
         self.folds = folds
+        self.precision = precision
 
     def evaluate(
         self,
@@ -77,6 +82,7 @@ class FullHeldOutError:
         held = self.folds.validated[0]
         others = [part for k, part in enumerate(self.folds.parts) if k != held]
         search = FullPenalties(FullRidge(_kernel_of(feature_map), others), self.folds.parts[held])
+        search.precision = self.precision
         best = search.best(START if log_alpha is None else float(np.mean(log_alpha)), bounds=bounds)
         return FullEvaluation(best.value, best.log_alpha, best.predictions, best.dual)
 
@@ -130,15 +136,24 @@ class FullRidge:
 
     def _shifted(self, shift: Array) -> Array:
         """The kernel matrix of the rows plus diag(shift), a fresh one."""
-        xp, n = namespace(self.rows), self.rows.shape[0]
-        matrix = xp.empty((n, n), dtype=self.rows.dtype, device=device(self.rows))
-        self._fill(matrix, self.rows)
+        n = self.rows.shape[0]
+        matrix = namespace(self.rows).asarray(self._kept, copy=True) if 8 * n**2 <= KEPT_BYTES else self._matrix()
         if is_foreign(matrix):
-            diagonal = xp.linalg.diagonal(matrix)
+            diagonal = namespace(matrix).linalg.diagonal(matrix)
             diagonal[...] = diagonal + shift
         else:
             matrix[np.diag_indices(n)] += shift
         return matrix
+
+    def _matrix(self) -> Array:
+        n = self.rows.shape[0]
+        out = namespace(self.rows).empty((n, n), dtype=self.rows.dtype, device=device(self.rows))
+        self._fill(out, self.rows)
+        return out
+
+    @cached_property
+    def _kept(self) -> Array:
+        return self._matrix()
 
     def _fill(self, out: Array, rows: Array) -> None:
         step = max(1, BLOCK_BYTES // (8 * out.shape[1]))
@@ -185,8 +200,6 @@ class FullTrial:
 
 class FullPenalties(PenaltySearch):
     """Held-out error of some rows, as a function of the penalty alone."""
-
-    precision = 1e-3  # a step more is a factorisation more, of a matrix of all rows
 
     def __init__(self, ridge: FullRidge, held: Rows) -> None:
         self.ridge = ridge

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -59,8 +60,12 @@ FULL_ROWS = 65_000
 """Rows up to which a device makes them all centres, from a factor of the whole kernel matrix."""
 FULL_MATRICES = 2.2
 """Matrices of all pairs of rows that half of the room on a device must hold for that."""
-TRIAL_ROWS = 14_000
+ROUGH = 3e-3
+"""How precisely penalties are searched there while candidates are compared: by this part of the error."""
+TRIAL_ROWS = 15_000
 """Rows of them on which width, metric and penalty are searched once more: all rows take a few factorisations then."""
+LAST_FACTOR = 1.15
+"""By how much distances change at the very last, where every row is a centre and there are few enough of them."""
 STILL_HELPS = 0.005
 """The metric takes a step at full size where the step before lowered the error by this part."""
 MANY_COLUMNS = 50
@@ -70,7 +75,7 @@ TOGETHER_ROWS = 4000
 """Rows that say which columns do."""
 START_FEATURES, START_ROWS = 512, 12_000
 """Random features and rows on which scales are learned before the metric is."""
-SCALED_FAMILIES = 2
+SCALED_FAMILIES = 1
 """Families whose scales are, the first ones."""
 JUDGED_FEATURES = 2400
 """Most random features on which the kernel of learned scales is compared with others on centres."""
@@ -103,7 +108,7 @@ EFFORTS = {
         most_centres=10_000,
         finish_steps=2,
         entries=4.2e8,
-        of_every_row=(Stage(2500, 2500, 1, keep=4), Stage(6000, 6000, 2, keep=2)),
+        of_every_row=(Stage(2500, 2500, 1, keep=3), Stage(6000, 6000, 2, keep=2)),
     ),
     "best": Effort(
         stages=(Stage(4000, 1000, 2, keep=6), Stage(10_000, 2000, 2, keep=3), Stage(30_000, 5000, 2, keep=2)),
@@ -276,7 +281,7 @@ class Teacher:
             starts,
             self.metric.stages(folds),
             self.metric.kinds,
-            criterion=FullHeldOutError if self.metric.every_row(folds) else self.criterion,
+            criterion=partial(FullHeldOutError, precision=ROUGH) if self.metric.every_row(folds) else self.criterion,
             every_row=self.metric.every_row(folds),
             rng=self.rng,
             rank=self.metric.rank,
@@ -370,6 +375,8 @@ def judged(
 ) -> Iterator[tuple[tuple[Any, ...], Candidate]]:
     """Finalists with their errors on unseen rows: each on centres, and the kernel of the descent on random features too."""
     stage = teacher.metric.stages(teacher.place(learned_on))[-1]
+    if teacher.metric.every_row(teacher.place(learned_on)):
+        stage = replace(stage, n_rows=max(stage.n_rows, TRIAL_ROWS))
     judge = teacher.place(Folds((Rows.stack(list(learned_on.head(stage.n_rows).parts)), unseen), validated=(1,)))
     stage = replace(stage, n_rows=judge.n, n_centres=judge.n if judge.n < FEW_ROWS else stage.n_centres)
     every_row = judge.n >= FEW_ROWS and teacher.metric.every_row(judge)
@@ -454,6 +461,8 @@ def _on_every_row(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> 
     stage = Stage(min(folds.n, TRIAL_ROWS), folds.n, 0, keep=1)
     space = CentreSpace(folds, stage, FullHeldOutError, teacher.rng, **options)
     found = _improved(space.best_width(candidate, LARGER_FACTOR, narrower_only=True), candidate, space, teacher)
+    if space.folds.n == folds.n:
+        found = space.width_around(found, LAST_FACTOR)
     teacher.ladder.add(found, "finish", "centres", **space.size)
     if space.folds.n == folds.n:
         return found, space.criterion

@@ -419,7 +419,7 @@ def _with_hope(candidates: list[Candidate]) -> list[Candidate]:
     least = min(each.value for each in candidates)
     near = sorted((each for each in candidates if each.value <= WORTH_A_SEARCH * least), key=lambda each: each.value)
     of_start = {each.start: [other for other in near if other.start == each.start] for each in near}
-    return [each for some in of_start.values() for each in some[: BEST_FAMILIES + 1]]
+    return [each for some in of_start.values() for each in some[:BEST_FAMILIES]]
 
 
 def _kinds_from(candidate: Candidate, kinds: Sequence[str]) -> list[str]:
