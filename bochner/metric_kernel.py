@@ -39,8 +39,8 @@ MOST_SPLITS = 3
 """"Several": so many."""
 FEW_STAGE = Stage(2000, 400, 2, keep=40, worse=3.0, every=True)
 """The only stage of the search where rows are few: nearly all candidates stay, so that each is judged on every part."""
-MOST_UNSEEN = 4000
-"""Most rows that are set aside to choose by."""
+MOST_UNSEEN, MANY_UNSEEN = 4000, 12_000
+"""Most rows that are set aside to choose by; and where every row is a centre, on a GPU."""
 EVIDENCE_ROWS = 800
 """Rows on which scales are learned by evidence."""
 EVIDENCE_FAMILIES = {"evidence": "matern32", "smooth evidence": "gaussian"}
@@ -62,8 +62,10 @@ FULL_MATRICES = 2.2
 """Matrices of all pairs of rows that half of the room on a device must hold for that."""
 ROUGH = 3e-3
 """How precisely penalties are searched there while candidates are compared: by this part of the error."""
-TRIAL_ROWS = 15_000
+TRIAL_ROWS = 12_000
 """Rows of them on which width, metric and penalty are searched once more: all rows take a few factorisations then."""
+AT_ONCE = 20_000
+"""Rows up to which the search goes on with all of them."""
 LAST_FACTOR = 1.15
 """By how much distances change at the very last, where every row is a centre and there are few enough of them."""
 STILL_HELPS = 0.005
@@ -196,8 +198,10 @@ class Ladder:
             self.callback(self.records[-1])
 
 
-def start_levels(n_rows: int, n_columns: int) -> tuple[Level, ...]:
+def start_levels(n_rows: int, n_columns: int, *, briefly: bool = False) -> tuple[Level, ...]:
     """The sizes at which scales are learned on random features, before metrics are."""
+    if briefly:
+        return (Level(FEW_FEATURES, min(n_rows, START_ROWS // 2), FEW_STEPS, most_validated=1),)
     if n_rows < FEW_ROWS:
         return (Level(FEW_FEATURES, n_rows, FEW_STEPS, most_validated=2),)
     rows = min(n_rows, START_ROWS)
@@ -292,14 +296,14 @@ class Teacher:
         )
 
 
-def unseen_parts(folds: Folds) -> Iterator[tuple[Folds, Rows]]:
+def unseen_parts(folds: Folds, most: int = MOST_UNSEEN) -> Iterator[tuple[Folds, Rows]]:
     """Rows to learn from, in parts of their own, and rows set aside: once, or every validated part in turn of few rows."""
     in_turn = folds.validated[: MOST_SPLITS if folds.n < FEW_ROWS else 1]
     for k in in_turn:
         others = tuple(part for j, part in enumerate(folds.parts) if j != k)
         if len(others) == 1:
             others = tuple(others[0].take(slice(j, None, INNER_PARTS)) for j in range(INNER_PARTS))
-        yield Folds(others, validated=tuple(range(len(others)))), folds.parts[k].take(slice(0, MOST_UNSEEN))
+        yield Folds(others, validated=tuple(range(len(others)))), folds.parts[k].take(slice(0, most))
 
 
 def learn_metric_kernel(folds: FoldedRows, teacher: Teacher) -> Choice:
@@ -340,7 +344,8 @@ class Contest:
         """The candidate of the least error on unseen rows, and its finish."""
         errors: dict[tuple[str, ...], list[float]] = {}
         latest: dict[tuple[str, ...], Candidate] = {}
-        splits = list(unseen_parts(self.folds.in_memory))
+        most = MANY_UNSEEN if self.teacher.metric.every_row(self.folds) else MOST_UNSEEN
+        splits = list(unseen_parts(self.folds.in_memory, most))
         for learned_on, unseen in splits:
             learning = self.teacher.place(learned_on)
             starts = self._starts(learning)
@@ -445,6 +450,7 @@ def _improved(found: Candidate, before: Candidate, space: CentreSpace, teacher: 
     plan = teacher.metric
     if plan.way == "gradient":
         return found
+    found = replace(found, power=None)
     if before.kind == "given":
         grows = "full" in plan.kinds and base_of(found.kernel).geometry == "radial"
         grown = space.improve(found, "full", 1, plan.rank) if grows else found
@@ -458,7 +464,7 @@ def _on_every_row(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> 
     From some rows to all, rows x penalty stays, which is the variance of noise in units of that of the function.
     """
     options: dict[str, Any] = {"every_row": True, "measure": teacher.measure}
-    stage = Stage(min(folds.n, TRIAL_ROWS), folds.n, 0, keep=1)
+    stage = Stage(folds.n if folds.n <= AT_ONCE else TRIAL_ROWS, folds.n, 0, keep=1)
     space = CentreSpace(folds, stage, FullHeldOutError, teacher.rng, **options)
     found = _improved(space.best_width(candidate, LARGER_FACTOR, narrower_only=True), candidate, space, teacher)
     if space.folds.n == folds.n:

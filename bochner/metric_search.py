@@ -2,10 +2,10 @@
 
 A fit f(x) = sum_c a_c k(x, c) + b on centres c among the rows says in which directions of the columns predictions
 change: the average outer product of its gradients, G = (1/n) sum_i grad f(x_i) grad f(x_i)'. The next kernel has the
-metric A A' = G, or G^(1/2), which trusts G less (its diagonal, for one scale a column; its leading directions, for a low
-rank), the best multiple of it by the held-out error, and its own fit; a few such steps converge or stop helping. Families
-of kernels, starts and kinds of metrics are candidates, which go from few rows and centres to many, fewer candidates at
-every stage. (The idea of recursive feature machines, Radhakrishnan et al., 2024.)
+metric A A' = G, or a smaller power of G, which trusts it less (its diagonal, for one scale a column; its leading directions,
+for a low rank), the best multiple of it by the held-out error, and its own fit; a few such steps converge or stop helping.
+Families of kernels, starts and kinds of metrics are candidates, which go from few rows and centres to many, fewer
+candidates at every stage. (The idea of recursive feature machines, Radhakrishnan et al., 2024.)
 
 The other way to a metric is the gradient of the held-out error itself, which goes back through the regression to the
 kernels at the centres: L-BFGS on the entries of the metric, from a start or from what the outer products have found.
@@ -53,8 +53,10 @@ FARTHEST = 4
 """Most trials in one direction."""
 WORTH_A_SEARCH = 2.0
 """A start whose error at its first width is this many times that of the best keeps that width."""
-POWERS = (1.0, 0.5)
-"""Powers p of the metric A A' = G^p that are tried where a metric begins to grow; it goes on with the better one."""
+POWERS = (1.0, 0.75, 0.5)
+"""Powers p of the metric A A' = G^p that are tried at the first step of every size; the next ones keep the best of them.
+
+Which one is best depends on how well few rows tell directions apart, and small sizes cannot say."""
 BEST_FAMILIES = 2
 """Families whose metrics grow at the first stage, for each start: the best ones as they are."""
 GIVE_UP = 1.05
@@ -383,7 +385,7 @@ def search(
         if number == 1:
             tried = _first_stage(space, starts, stage, kinds, rank, way, must=must)
         else:
-            larger = [space.best_width(each, LARGER_FACTOR, narrower_only=True) for each in staying]
+            larger = [space.best_width(replace(each, power=None), LARGER_FACTOR, narrower_only=True) for each in staying]
             tried = [
                 each if each.kind == "given" else space.improve(each, each.kind, stage.steps, rank, way) for each in larger
             ]

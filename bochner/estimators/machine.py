@@ -252,7 +252,7 @@ class KernelMachine(KernelLearner):
             return Choice([], None)
         plan = replace(
             self._plan(folds.in_memory.n, folds.n_columns, None),
-            levels=start_levels(folds.in_memory.n, folds.n_columns),
+            levels=start_levels(folds.in_memory.n, folds.n_columns, briefly=metric.every_row(folds)),
             n_starts=1,
         )
         with self._watching(plan) as callback:

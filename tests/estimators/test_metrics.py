@@ -202,6 +202,7 @@ def test_where_every_row_is_a_centre_the_model_is_exact_kernel_ridge(monkeypatch
     monkeypatch.setattr(MetricPlan, "every_row", lambda self, folds: folds.n >= 200)
     monkeypatch.setattr(metric_kernel, "FEW_ROWS", 200)
     monkeypatch.setattr(metric_kernel, "TRIAL_ROWS", 240)
+    monkeypatch.setattr(metric_kernel, "AT_ONCE", 300)
     X, y, X_new, y_new = made(400)
     model = KernelRegressor(["gaussian", "matern32"], effort="default", random_state=0).fit(X, y)
     assert model.feature_map_.n_features == 400
