@@ -62,7 +62,7 @@ FULL_MATRICES = 2.2
 """Matrices of all pairs of rows that half of the room on a device must hold for that."""
 ROUGH = 3e-3
 """How precisely penalties are searched there while candidates are compared: by this part of the error."""
-TRIAL_ROWS = 12_000
+TRIAL_ROWS = 10_000
 """Rows of them on which width, metric and penalty are searched once more: all rows take a few factorisations then."""
 AT_ONCE = 20_000
 """Rows up to which the search goes on with all of them."""
@@ -110,7 +110,7 @@ EFFORTS = {
         most_centres=10_000,
         finish_steps=2,
         entries=4.2e8,
-        of_every_row=(Stage(2500, 2500, 1, keep=3), Stage(6000, 6000, 2, keep=2)),
+        of_every_row=(Stage(2000, 2000, 1, keep=3), Stage(6000, 6000, 2, keep=2)),
     ),
     "best": Effort(
         stages=(Stage(4000, 1000, 2, keep=6), Stage(10_000, 2000, 2, keep=3), Stage(30_000, 5000, 2, keep=2)),
