@@ -20,6 +20,7 @@ LAYERS = (
         "leave_one_out",
         "held_out_loss",
         "iterated_ridge",
+        "full_ridge",
         "uncertainty",
         "effects",
         "checkpoint",
