@@ -17,10 +17,10 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 from array_api_compat import device
-from scipy import linalg, sparse
+from scipy import sparse
 
-from bochner.arrays import Array, dense, double, dtype_of, fetch, host_view, is_foreign, namespace, place
-from bochner.blas import one_blas_pool
+from bochner.arrays import Array, dense, double, dtype_of, fetch, host_view, is_foreign, namespace, place, solve_rows
+from bochner.blas import same_bits
 from bochner.engines.threads import map_blocks, row_blocks
 from bochner.features import FEW_ROWS, FeatureGradient, FeatureMap
 from bochner.folds import FoldedRows, RemoteFolds, Rows, RunningSums, stretches
@@ -123,7 +123,7 @@ def quadratic_form(feature_map: FeatureMap, X: Array, triangle: Array, mean: Arr
     parts = []
     for block in blocks:
         deviations = dense(_forward_host(placed, X[block])).astype(np.float64) - mean
-        parts.append(np.sum(linalg.solve_triangular(triangle, deviations.T, lower=True, check_finite=False) ** 2, axis=0))
+        parts.append(np.sum(solve_rows(deviations, triangle, out=deviations) ** 2, axis=1))
     return np.concatenate(parts)
 
 
@@ -139,7 +139,7 @@ def _device_quadratic_form(placed: FeatureMap, X: Array, triangle: Array, mean: 
 def moments(feature_map: FeatureMap, X: Array, targets: Array, weights: Array) -> Moments:
     """Moments of the features of X (n, m) with targets (n, c) and weights (n,), one block of features at a time."""
     total = MomentSum(feature_map.n_features, targets.shape[1], like=X)
-    with one_blas_pool():
+    with same_bits():
         _add_moments(total, feature_map.place(X), Rows(X, targets, weights))
     return total.moments()
 
@@ -182,7 +182,7 @@ class PassSums(RunningSums, Protocol[S]):
 def _sum_of_folds(make: Callable[[], PassSums[S]], folds: FoldedRows) -> S:
     """The sum over all rows of folds that are brought here; the sums may be saved on the way."""
     sums = make()
-    with one_blas_pool(), closing(stretches(folds, sums)) as each:
+    with same_bits(), closing(stretches(folds, sums)) as each:
         for chunks in each:
             for k, rows in chunks:
                 sums.add(k, rows)
