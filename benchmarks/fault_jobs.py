@@ -39,7 +39,7 @@ class Job:
     run_in: Callable[[Path, Path], None]
     state_of: Callable[[Path, Path], str]
     result_of: Callable[[Path], str]
-    begin_in: Callable[[Path, Path], None] = lambda folder, given: None
+    begin_in: Callable[[Path, Path], None]
     given: Path = Path()
 
     def at(self, given: Path) -> Job:
@@ -64,8 +64,12 @@ class Job:
         return self.result_of(folder)
 
     def left(self, folder: Path) -> list[str]:
-        """Files and folders that should not be there once it has ended."""
-        return [path.name for path in folder.iterdir() if path.name == KEPT]
+        """Files of a checkpoint that should not be there once it has ended.
+
+        A folder whose removal was the next call is there and empty: nobody knows any longer who made it.
+        """
+        kept = folder / KEPT
+        return [path.name for path in kept.iterdir()] if kept.is_dir() else []
 
 
 def prepare(folder: Path) -> None:
@@ -117,7 +121,7 @@ def fit_result(folder: Path) -> str:
     return path.read_text()
 
 
-def fit_state(folder: Path, given: Path) -> str:
+def fit_state(folder: Path, _given: Path) -> str:
     """Whether the files of a checkpoint can be read, whole: all but the last line of the log."""
     kept = folder / KEPT
     if not kept.exists():
@@ -141,7 +145,7 @@ def fit_state(folder: Path, given: Path) -> str:
     return "between" if (kept / FIT).exists() else "old"
 
 
-def begin_fit(folder: Path, given: Path) -> None:
+def begin_fit(folder: Path, _given: Path) -> None:
     """No bits of an earlier fit."""
     (folder.parent / f"{folder.name}.bits").unlink(missing_ok=True)
 
@@ -182,10 +186,10 @@ def save_result(folder: Path) -> str:
 def begin_predict(folder: Path, given: Path) -> None:
     """Predictions of another model are there."""
     for name in (f"{OUT}.parquet", f"{OUT}.csv"):
-        (folder / name).write_bytes(old_predictions(name, given))
+        (folder / name).write_bytes(old_predictions(name))
 
 
-def old_predictions(name: str, given: Path) -> bytes:
+def old_predictions(name: str) -> bytes:
     """Those of another model, whole."""
     table = pa.table({"prediction": np.arange(5.0)})
     buffer = io.BytesIO()
@@ -225,7 +229,7 @@ def predicted_state(folder: Path, given: Path) -> str:
     states = set()
     for name in (f"{OUT}.parquet", f"{OUT}.csv"):
         content = (folder / name).read_bytes()
-        if content == old_predictions(name, given):
+        if content == old_predictions(name):
             states.add("old")
             continue
         rows = parquet.read_table(io.BytesIO(content)).num_rows if name.endswith("parquet") else content.count(b"\n") - 1
