@@ -183,7 +183,7 @@ def save_result(folder: Path) -> str:
     return digest(bochner.load(folder / MODEL).predict(some_rows()).tobytes())
 
 
-def begin_predict(folder: Path, given: Path) -> None:
+def begin_predict(folder: Path, _given: Path) -> None:
     """Predictions of another model are there."""
     for name in (f"{OUT}.parquet", f"{OUT}.csv"):
         (folder / name).write_bytes(old_predictions(name))
@@ -224,7 +224,7 @@ def predict_by_command(folder: Path, given: Path) -> None:
     os.execv(sys.executable, [sys.executable, "-m", "bochner.cli", *arguments])
 
 
-def predicted_state(folder: Path, given: Path) -> str:
+def predicted_state(folder: Path, _given: Path) -> str:
     """Whether each file is whole, by its bytes or by what Parquet reads: "new" if any of them is the new one."""
     states = set()
     for name in (f"{OUT}.parquet", f"{OUT}.csv"):
