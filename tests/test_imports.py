@@ -9,7 +9,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "bochner"
 LAYERS = (
-    ("blas", "durable", "memory"),
+    ("archives", "blas", "durable", "memory"),
     ("threads",),
     ("tiled",),
     ("arrays",),

@@ -7,6 +7,7 @@ import glob
 import importlib
 import lzma
 import os
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Generator, Iterator, Sequence
@@ -150,6 +151,7 @@ def reading(path: Path, what: str) -> Iterator[None]:
         NotImplementedError,
         zlib.error,
         lzma.LZMAError,
+        tokenize.TokenError,
         zipfile.BadZipFile,
     ) as error:
         raise UnreadableError(
