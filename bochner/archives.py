@@ -21,6 +21,8 @@ T = TypeVar("T")
 
 DENSEST = 1032
 """Most bytes that a byte of the compression of zip (deflate) may stand for."""
+WIDEST_EMPTY = 10**6
+"""Longest side of an array of no numbers, such as (0, 3): who reads it may allocate as much."""
 LONGEST_HEADER = 10_000
 """Most characters of the header of an array, as NumPy has it."""
 DAMAGED = (
@@ -47,7 +49,7 @@ def read_arrays(file: IO[bytes]) -> dict[str, Array]:
     except ArchiveError:
         raise
     except (*DAMAGED, zipfile.BadZipFile) as error:
-        raise ArchiveError(f"it is no whole archive of arrays ({error})") from error
+        raise ArchiveError(f"it is no archive of arrays, or not a whole one ({error})") from error
 
 
 def read_made(path: str | os.PathLike[str], what: str, make: Callable[[dict[str, Array]], T]) -> T:
@@ -79,7 +81,11 @@ def check_header(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], size: 
     """Refuse an array whose numbers take more than the bytes that there are, or that holds objects."""
     if dtype.hasobject:
         raise ArchiveError(f"the array {name!r} holds Python objects, which are not read")
-    if any(length < 0 for length in shape) or math.prod(shape) * dtype.itemsize > size or max(shape, default=0) > size:
+    if (
+        any(length < 0 for length in shape)
+        or math.prod(shape) * dtype.itemsize > size
+        or max(shape, default=0) > max(size, WIDEST_EMPTY)
+    ):
         raise ArchiveError(f"the array {name!r} of shape {shape} and {dtype} needs more than the {size} bytes that it has")
 
 
