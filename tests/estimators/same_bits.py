@@ -17,25 +17,42 @@ from bochner import FourierFeatures, KernelClassifier, KernelRegressor, Multiple
 from bochner.exact import GMKLClassifier, GMKLRegressor, KernelRidgeGD
 
 PARTS = [("first", "gaussian", [0, 1, 2]), ("others", "laplacian", list(range(3, 12)))]
-FEW = {"n_features": 640, "random_state": 0, "tol": 0.1}
+
+
+class Enough:
+    """A callback that ends a fit after its first evaluations, as Ctrl-C does: the model is whole."""
+
+    def __init__(self, most=2):
+        self.most, self.seen = most, 0
+
+    def __call__(self, record):
+        self.seen += 1
+        if self.seen == self.most:
+            raise KeyboardInterrupt
+
+
+def few(n_features=520, **options):
+    return {"n_features": n_features, "random_state": 0, "callback": Enough(), **options}
+
+
 ESTIMATORS = {
-    "FourierFeatures": (lambda: FourierFeatures("gaussian", n_features=640, random_state=0), 3000),
-    "KernelRegressor": (lambda: KernelRegressor("gaussian", schedule="full", **FEW), 3000),
-    "KernelRegressor, float32": (lambda: KernelRegressor("gaussian", schedule="full", **FEW), 3000),
-    "KernelRegressor, fewer rows than features": (lambda: KernelRegressor("gaussian", schedule="full", **FEW), 530),
-    "KernelRegressor, leave-one-out": (lambda: KernelRegressor("gaussian", criterion="loo", schedule="full", **FEW), 1100),
-    "KernelRegressor, penalty for each target": (lambda: KernelRegressor("matern32", alpha="per-target", **FEW), 1100),
-    "KernelRegressor, metrics": (lambda: KernelRegressor(effort="default", random_state=0, tol=0.1), 500),
-    "KernelClassifier": (lambda: KernelClassifier("gaussian", **FEW), 2000),
-    "KernelClassifier, logistic": (
-        lambda: KernelClassifier("gaussian", loss="logistic", n_features=560, random_state=0, tol=0.1, validation=0.3),
-        1200,
+    "FourierFeatures": (lambda: FourierFeatures("gaussian", n_features=640, random_state=0), 2000),
+    "KernelRegressor": (lambda: KernelRegressor("gaussian", schedule="full", **few()), 800),
+    "KernelRegressor, float32": (lambda: KernelRegressor("gaussian", schedule="full", **few()), 800),
+    "KernelRegressor, fewer rows than features": (lambda: KernelRegressor("gaussian", schedule="full", **few(640)), 520),
+    "KernelRegressor, leave-one-out": (lambda: KernelRegressor("gaussian", criterion="loo", **few()), 640),
+    "KernelRegressor, penalty for each target": (lambda: KernelRegressor("matern32", alpha="per-target", **few(200)), 400),
+    "KernelRegressor, centres": (
+        lambda: KernelRegressor("gaussian", finish="centres", n_centres=60, metric="diagonal", tol=0.9, random_state=0),
+        200,
     ),
-    "MultipleKernelRegressor": (lambda: MultipleKernelRegressor(PARTS, n_features=560, random_state=0), 1500),
-    "MultipleKernelClassifier": (lambda: MultipleKernelClassifier(PARTS, n_features=560, random_state=0), 1200),
-    "KernelRidgeGD": (lambda: KernelRidgeGD("gaussian", tol=0.1, random_state=0), 800),
-    "GMKLRegressor": (lambda: GMKLRegressor(PARTS, max_iter=3), 600),
-    "GMKLClassifier": (lambda: GMKLClassifier(PARTS, max_iter=3), 600),
+    "KernelClassifier": (lambda: KernelClassifier("gaussian", schedule="full", **few()), 700),
+    "KernelClassifier, logistic": (lambda: KernelClassifier("gaussian", loss="logistic", **few(100, validation=0.3)), 700),
+    "MultipleKernelRegressor": (lambda: MultipleKernelRegressor(PARTS, n_features=100, n_alphas=3, random_state=0), 400),
+    "MultipleKernelClassifier": (lambda: MultipleKernelClassifier(PARTS, n_features=60, n_alphas=3, random_state=0), 300),
+    "KernelRidgeGD": (lambda: KernelRidgeGD("gaussian", random_state=0, callback=Enough(1)), 540),
+    "GMKLRegressor": (lambda: GMKLRegressor(PARTS, max_iter=2), 300),
+    "GMKLClassifier": (lambda: GMKLClassifier(PARTS, max_iter=2), 300),
 }
 KEPT = ("coef_", "intercept_", "dual_coef_", "scale_", "alpha_", "relevance_", "kernel_weights_", "metric_")
 
