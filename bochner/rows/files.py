@@ -142,6 +142,11 @@ def reading(path: Path, what: str) -> Iterator[None]:
         yield
     except UnreadableError:
         raise
+    except MemoryError as error:
+        raise UnreadableError(
+            f"{path} could not be read as {what}: it asks for more memory than there is ({str(error).strip()}). Is the file "
+            "whole?"
+        ) from error
     except (
         OSError,
         EOFError,
