@@ -219,8 +219,10 @@ class PartMoments:
         if self._kept is None or not self._has_room(self._placed, rows):
             _add_moments(self._sums[k], self._placed, rows)
             return
-        ((_, self._kept[k]),) = _device_features(self._placed, rows.X)
-        self._sums[k].add(namespace(rows.X).asarray(self._kept[k], copy=True), rows.targets, rows.weights)
+        for block, features in _device_features(self._placed, rows.X):
+            if features.shape[0] == rows.n:
+                self._kept[k] = namespace(rows.X).asarray(features, copy=True)
+            self._sums[k].add(features, rows.targets[block], rows.weights[block])
 
     def total(self) -> list[Moments]:
         """The moments of each part; nothing may be added after that."""
