@@ -5,8 +5,8 @@
     python benchmarks/same_bits.py --before FOLDER          also the time of a fit, and that of the package in a folder
     python benchmarks/same_bits.py --table                  no run: rewrite the table of docs/reliability.md
 
-The other interpreter needs NumPy, SciPy, scikit-learn, array-api-compat, threadpoolctl and safetensors. It loads the models of
-tests/persistence/archive, and fits estimators anew; differences are told as parts of the largest prediction.
+The other interpreter needs NumPy, SciPy, scikit-learn, array-api-compat, threadpoolctl and safetensors. It loads the models
+of tests/persistence/archive, and fits estimators anew; differences are told as parts of the largest prediction.
 """
 
 from __future__ import annotations
@@ -130,8 +130,8 @@ def table(results: dict[str, Any]) -> str:
             [f"NumPy {other['versions'][1]} and {other['versions'][0]}: predictions compared", f"{other['predictions']}"]
         )
         rows += [
-            [f"largest difference, models of the archive ({other['versions'][1]})", f"{other['largest']['archive']:.1e}"],
-            [f"largest difference, fitted anew ({other['versions'][1]})", f"{other['largest']['fit']:.1e}"],
+            [f"largest difference, models of the archive ({there})", f"{other['largest']['archive']:.1e}"],
+            [f"largest difference, fitted anew ({there})", f"{other['largest']['fit']:.1e}"],
         ]
     for entry in results.get("times", []):
         for name in ("before", "now"):
