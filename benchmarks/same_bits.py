@@ -126,10 +126,9 @@ def table(results: dict[str, Any]) -> str:
     equal = sum(len({found[str(n)][name] for n in THREADS}) == 1 for name in names)
     rows = [["fits and predictions of equal bits for 1, 2 and 4 threads", f"{equal} of {len(names)}"]]
     for other in results.get("others", []):
-        rows.append(
-            [f"NumPy {other['versions'][1]} and {other['versions'][0]}: predictions compared", f"{other['predictions']}"]
-        )
+        here, there = other["versions"]
         rows += [
+            [f"NumPy {there} and {here}: arrays of predictions compared", f"{other['predictions']}"],
             [f"largest difference, models of the archive ({there})", f"{other['largest']['archive']:.1e}"],
             [f"largest difference, fitted anew ({there})", f"{other['largest']['fit']:.1e}"],
         ]
