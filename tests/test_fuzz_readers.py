@@ -43,8 +43,7 @@ def test_an_error_of_another_library_is_seen():
 
 
 def test_nothing_unpickles():
-    """No module of the package unpickles, but for the classifier of segments, which says so."""
-    allowed = {("vision/classifier.py", "pickle.loads")}
+    """No module of the package unpickles or runs what a file holds."""
     found = set()
     for path in (ROOT / "bochner").rglob("*.py"):
         name = path.relative_to(ROOT / "bochner").as_posix()
@@ -67,4 +66,4 @@ def test_nothing_unpickles():
                 assert ast.unparse(options["allow_pickle"]) == "False", name
             if called == "partial" and node.args and ast.unparse(node.args[0]) == "np.load":
                 assert ast.unparse(options["allow_pickle"]) == "False", name
-    assert found == allowed
+    assert found == set()
