@@ -32,6 +32,13 @@ def test_spoiled_files_are_refused_and_harmless_changes_are_not(outcomes):
     assert sum(each.loaded for each in outcomes.values()) > EACH
 
 
+@pytest.mark.parametrize("number", [90665, 99908])
+def test_what_the_long_run_has_found(number):
+    """The header of an array that is no Python, and signals that are no numbers; both were errors of others once."""
+    found = fuzz_readers.run(range(number, number + 1), seed=fuzz_readers.SEED)
+    assert sum(each.refused for each in found.values()) == 1
+
+
 def test_an_error_of_another_library_is_seen():
     def foreign():
         return int("x")

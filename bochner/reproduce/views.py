@@ -191,7 +191,7 @@ def _table(path: Path, name: str, view: Any, n_rows: int) -> Array:
             f"{name} must be a table of numbers with {n_rows} rows, as many as y, got shape {dense.shape} of {dense.dtype}"
         )
         raise ReproduceError(f"{path}: {told}; {FORM}.")
-    with np.errstate(over="ignore"):  # too large for float32: told as infinity
+    with np.errstate(over="ignore", invalid="ignore"):  # too large for float32, or no numbers: told below
         table = (dense if len(dense) == n_rows else dense.T).astype(np.float32)
     if not np.isfinite(table).all():
         raise ReproduceError(

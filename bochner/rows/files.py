@@ -157,6 +157,7 @@ def reading(path: Path, what: str) -> Iterator[None]:
         zlib.error,
         lzma.LZMAError,
         tokenize.TokenError,
+        SyntaxError,
         zipfile.BadZipFile,
     ) as error:
         raise UnreadableError(
