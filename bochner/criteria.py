@@ -25,7 +25,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from bochner.arrays import Array, dense, double, fetch, fetch_numbers, is_foreign, namespace, place, total
-from bochner.blas import one_blas_pool, one_blas_thread
+from bochner.blas import one_blas_thread, same_bits
 from bochner.engines import fold_moments, forward, predict_folds, pull_back_folds
 from bochner.engines.devices import brought
 from bochner.features import FeatureGradient, FeatureMap
@@ -118,7 +118,7 @@ class HeldOutError:
         bounds: tuple[float, float] = PENALTIES,
     ) -> Evaluation:
         """The criterion of a map, its penalty chosen: near ``log_alpha``, or anywhere in ``bounds``."""
-        with one_blas_pool():
+        with same_bits():
             if self._on_device:
                 feature_map = feature_map.place(cast(Folds, self.folds).parts[0].X)  # once, for two passes
             basis = self._span(feature_map)

@@ -21,10 +21,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import blas, lapack
+from scipy.linalg import blas
 
+from bochner import tiled
 from bochner.arrays import Array, double, dtype_of, fetch, fetch64, is_foreign, namespace, place, solve_rows
-from bochner.blas import one_blas_pool, one_blas_thread
+from bochner.blas import one_blas_thread, same_bits
 from bochner.criteria import FEW_FEATURES, Fit
 from bochner.engines.kernel_products import KernelProducts, room_for_values
 from bochner.features import CentreMap, FeatureMap
@@ -110,7 +111,7 @@ class IteratedHeldOutError:
             raise ValueError("IteratedHeldOutError has no gradient: use HeldOutError, or evaluate(..., gradient=False).")
         start = START if log_alpha is None else float(np.mean(log_alpha))
         start = float(np.clip(start, *np.log(bounds))) if self.penalty is None else float(np.log(self.penalty))
-        with one_blas_pool():
+        with same_bits():
             ridge = self._ridge(feature_map, start)
             held = self.folds.validated[0]
             search = PenaltyTrials(ridge, [k for k in range(self.folds.n_parts) if k != held], held)
@@ -126,7 +127,7 @@ class IteratedHeldOutError:
         folds = self.folds
         fitted = [k for k in range(folds.n_parts) if folds.fitted is None or k in folds.fitted]
         ((start, _),) = evaluation.models.values()
-        with one_blas_pool():
+        with same_bits():
             ridge = self._ridge(feature_map, evaluation.log_alpha)
             start = place(start, like=ridge.factor)
             solution = ridge.system(fitted).solve([evaluation.log_alpha], start, self.tol)
@@ -249,7 +250,7 @@ def _second_moments(factor: Array) -> Array:
     mean = namespace(factor).sum(factor, axis=0) / size
     if is_foreign(factor):
         return factor.T @ factor / size - mean[:, None] * mean
-    product, _ = lapack.dlauum(factor, lower=1)
+    product = tiled.squares_of_triangle(factor)
     product *= 1 / size
     return blas.dsyr(-1.0, mean, lower=1, a=product, overwrite_a=1)
 

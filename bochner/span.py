@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
-from scipy.linalg import blas
 
 from bochner.arrays import Array
 from bochner.solvers.normal_equations import factorise_fresh
+from bochner.tiled import add_squares
 
 FEW_ROWS = 1.2
 """Work in the span of the rows where there are this many times more features than rows."""
@@ -30,7 +30,8 @@ class Span:
     def of(cls, features: Array) -> Span:
         """The span of all rows of Phi."""
         features = np.asarray(features, dtype=np.float64)
-        gram = blas.dsyrk(1.0, features.T, trans=1, lower=1)
+        gram = np.zeros((len(features), len(features)), order="F")
+        add_squares(gram, features.T)
         triangle = factorise_fresh(lambda: gram.copy(order="F"), 0.0).triangle
         return cls(features, np.tril(triangle))
 

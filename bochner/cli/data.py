@@ -93,7 +93,7 @@ def read_batches(path: str, delimiter: str | None = None, text: Sequence[str] = 
             yield from {"json": _json, "parquet": _parquet, "arrow": _arrow}[kind](path)
     except pa.ArrowInvalid as error:
         raise CommandError(_about_unreadable(path, kind, str(error))) from None
-    except (pa.ArrowException, EOFError) as error:
+    except (pa.ArrowException, EOFError, UnicodeDecodeError) as error:
         raise CommandError(f"{_named(path)} could not be read as {kind}: {_first_line(error)}. Is the file whole?") from None
 
 

@@ -6,6 +6,7 @@ gives back is on the host. Nothing else of the package imports PyTorch.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ import numpy as np
 
 from bochner.arrays import Array, dense, dtype_of
 from bochner.engines.passes import predict_folds
+from bochner.engines.smaller_blocks import SmallerBlocksWarning, is_out_of_memory
 from bochner.engines.threads import map_blocks, row_blocks
 from bochner.features import FeatureMap
 from bochner.folds import FoldedRows, Folds, Rows, RunningSums, stretches
@@ -39,7 +41,14 @@ def on_device(folds: FoldedRows, device: str, *, room: float | None = None) -> F
     stream = DeviceStream(folds, device, _precision(folds.dtype), room)
     if not isinstance(folds, Folds) or stream.row_bytes * folds.n > _room(device, room):
         return stream
-    return stream.at_once()
+    try:
+        return stream.at_once()
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+    told = "The device ran out of memory for all rows: they come to it block by block in every pass, which is slower."
+    warnings.warn(told, SmallerBlocksWarning, stacklevel=2)
+    return stream
 
 
 def brought(folds: FoldedRows) -> FoldedRows:

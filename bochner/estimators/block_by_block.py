@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Array
+from bochner.blas import same_bits
 from bochner.engines.dask_rows import DaskRows, Place, dask_layout, is_dask, map_rows
 from bochner.estimators.blocks import (
     as_source,
@@ -46,6 +47,8 @@ def block_by_block(method: Callable[..., Any]) -> Callable[..., Any]:
 
     That of a collection of Dask's is a dask.array, to be computed where the rows are.
     """
+
+    method = same_bits()(method)
 
     @wraps(method)
     def each(self: Any, X: Any, *args: Any, **options: Any) -> Any:

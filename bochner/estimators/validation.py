@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, _get_feature_names, validate_data
 
 from bochner.arrays import Array, fetch, gpu_of, is_foreign, namespace
+from bochner.blas import same_bits
 from bochner.engines.dask_rows import is_dask
 from bochner.estimators.encoding import column_names, encoded, encoder_of
 from bochner.kernels import Kernel
@@ -208,7 +209,8 @@ def all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
         before, start = dict(vars(self)), perf_counter()
         earlier = before.get("fit_seconds_", 0.0) if fit.__name__ == "partial_fit" else 0.0
         try:
-            fit(self, *args, **options)
+            with same_bits():
+                fit(self, *args, **options)
             self.fit_seconds_ = earlier + perf_counter() - start
             return self
         except ConvergenceWarning:  # a warning that is made an error comes when the model is whole

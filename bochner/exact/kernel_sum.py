@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Array, fetch64
+from bochner.blas import same_bits
 from bochner.estimators.parts import Part, needs_positive
 from bochner.estimators.saving import Saved
 from bochner.estimators.showing import Showing
@@ -147,6 +148,7 @@ class KernelSumMachine(Showing, Saved, BaseEstimator):
 
     # -- scores -------------------------------------------------------------------------------------------------------
 
+    @same_bits()
     def _scores(self, X: Any) -> Array:
         """sum_t d_t k_t(x, X_fit) a + b of new rows, for each machine: (n, c)."""
         check_is_fitted(self)

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from bochner.arrays import Array, dense
+from bochner.blas import same_bits
 from bochner.descent import Candidate, Level, Point, choose_ties, descend
 from bochner.estimators.learner import KernelLearner
 from bochner.estimators.regressors import check_targets, targets_like_fit
@@ -133,6 +134,7 @@ class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelLearner):
         self._warn_if_interrupted(descent)
         return self
 
+    @same_bits()
     def predict(self, X: Any) -> Array:
         """Predicted targets of the rows X (n, m): (n,) or (n, c) as in fit."""
         rows = self._standardised(dense(self._check_new_rows(X)))

@@ -7,6 +7,7 @@ import glob
 import importlib
 import lzma
 import os
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Generator, Iterator, Sequence
@@ -141,6 +142,11 @@ def reading(path: Path, what: str) -> Iterator[None]:
         yield
     except UnreadableError:
         raise
+    except MemoryError as error:
+        raise UnreadableError(
+            f"{path} could not be read as {what}: it asks for more memory than there is ({str(error).strip()}). Is the file "
+            "whole?"
+        ) from error
     except (
         OSError,
         EOFError,
@@ -150,6 +156,8 @@ def reading(path: Path, what: str) -> Iterator[None]:
         NotImplementedError,
         zlib.error,
         lzma.LZMAError,
+        tokenize.TokenError,
+        SyntaxError,
         zipfile.BadZipFile,
     ) as error:
         raise UnreadableError(

@@ -10,10 +10,11 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
+from bochner.archives import check_archive, check_header, read_header
 from bochner.arrays import Array
 from bochner.rows.checks import as_targets, common_dtype
 from bochner.rows.columns import Choice, Wanted, as_list, shown
@@ -71,7 +72,7 @@ class NpyFile(StoreFile):
             for name, path in {"X": self.path, **self.beside}.items():
                 with reading(path, self.what):
                     mapped = partial(np.load, path, mmap_mode="r", allow_pickle=False)
-                    store[name] = _streamed(name, partial(path.open, "rb"), stack, mapped)
+                    store[name] = _streamed(name, path.stat().st_size, partial(path.open, "rb"), stack, mapped)
             yield store
 
 
@@ -85,6 +86,7 @@ class NpzFile(StoreFile):
         with ExitStack() as stack:
             with reading(self.path, self.what):
                 archive = stack.enter_context(zipfile.ZipFile(self.path))
+                check_archive(archive, self.path.stat().st_size)
                 members = [name for name in archive.namelist() if name.endswith(".npy")]
                 store = {name.removesuffix(".npy"): self._member(archive, name, stack) for name in members}
             if {"indptr", "indices", "data", "shape"} <= store.keys():
@@ -98,9 +100,10 @@ class NpzFile(StoreFile):
     def _member(archive: zipfile.ZipFile, name: str, stack: ExitStack) -> Stored:
         def whole() -> Array:
             with archive.open(name) as file:
-                return np.lib.format.read_array(file)
+                return np.lib.format.read_array(file, allow_pickle=False)
 
-        return _streamed(name.removesuffix(".npy"), lambda: archive.open(name), stack, whole)
+        size = archive.getinfo(name).file_size
+        return _streamed(name.removesuffix(".npy"), size, lambda: archive.open(name), stack, whole)
 
 
 class Hdf5File(StoreFile):
@@ -145,19 +148,18 @@ def _sliced(array: Any, together: int = 1) -> Stored:
     return Stored(tuple(array.shape), array.dtype, rows)
 
 
-def _streamed(label: str, open_it: Callable[[], Any], stack: ExitStack, whole: Callable[[], Array]) -> Stored:
+def _streamed(label: str, size: int, open_it: Callable[[], Any], stack: ExitStack, whole: Callable[[], Array]) -> Stored:
     """An array in NumPy's format, read as a stream of bytes; one in Fortran order is made by ``whole``."""
     with open_it() as file:
-        shape, fortran, dtype = _header(file)
-    if dtype.hasobject:
-        raise ValueError(f"the array {label!r} holds Python objects, which are not read")
+        shape, fortran, dtype = read_header(file)
+    check_header(label, shape, dtype, size)
 
     def rows(step: int) -> Iterator[Array]:
         if fortran and len(shape) > 1:
             yield from _sliced(whole()).rows(step)
             return
         file = stack.enter_context(open_it())
-        _header(file)
+        read_header(file)
         for start in range(0, shape[0], step):
             stop = min(start + step, shape[0])
             values = np.empty((stop - start, *shape[1:]), dtype=dtype)
@@ -166,13 +168,6 @@ def _streamed(label: str, open_it: Callable[[], Any], stack: ExitStack, whole: C
             yield values
 
     return Stored(shape, dtype, rows)
-
-
-def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, Any]:
-    """Shape, Fortran order and dtype; the file is then at the first number."""
-    version = np.lib.format.read_magic(file)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    return read(file)
 
 
 def _below(group: Any, prefix: str) -> dict[str, Any]:

@@ -240,6 +240,7 @@ def open_tables(tables: Sequence[TableFile], wanted: Wanted, dtype: Any) -> RowS
 def _schema(table: TableFile) -> Any:
     with reading(table.path, table.what):
         schema = table.schema()
+        _ = schema.names  # which are text in UTF-8, or no names
     table.check(schema)
     return schema
 

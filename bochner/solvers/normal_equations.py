@@ -15,6 +15,7 @@ import numpy as np
 from scipy import linalg
 from scipy.linalg import blas, lapack
 
+from bochner import tiled
 from bochner.arrays import Array, cholesky, dtype_of, is_foreign, namespace
 from bochner.statistics import Moments
 
@@ -151,7 +152,7 @@ class Factor:
         """The matrix inverse times ``right``."""
         if is_foreign(self.triangle):
             return namespace(self.triangle).cholesky_solve(right, self.triangle)
-        return linalg.cho_solve((self.triangle, True), right, check_finite=False)
+        return tiled.solve(self.triangle, right)
 
     def inverse_trace(self) -> float:
         """Trace of the inverse of the matrix."""

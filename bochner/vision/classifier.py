@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
+import json
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,13 +16,15 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from bochner.archives import read_made
 from bochner.arrays import Array
-from bochner.durable import replace_file, write_all
+from bochner.durable import replace_file
 from bochner.estimators.multiple import MultipleKernelRegressor
 from bochner.estimators.regressors import KernelRegressor
 from bochner.features.stacked import consecutive
 from bochner.kernels import get_kernel
 from bochner.kernels.bandwidth import median_scale
+from bochner.persistence import load
 from bochner.rows import from_blocks
 from bochner.vision.targets import GOOD, worth_of
 
@@ -33,7 +38,7 @@ JOINT = {"all, wide": 0.7, "all, narrow": 1.4}
 with the mean of their exponents."""
 BESIDE_JOINT, JOINT_FEATURES = 400, 900
 """Random features of the kernel of each descriptor where there are such, and of these, which need more."""
-FORMAT = 2
+FORMAT = 3
 """Changes with what a saved classifier has."""
 SAMPLED = 1000
 """Segments whose distances make the median."""
@@ -206,24 +211,49 @@ class SegmentClassifier(BaseEstimator):
         return dict(zip(self.model_.kernel_names_.tolist(), self.model_.kernel_weights_, strict=True))
 
     def save(self, path: str | Path) -> None:
-        """Write the classifier to a file; training data are not in it."""
+        """Write the classifier to a file of NumPy arrays (npz), its model among them; training data are not in it."""
         check_is_fitted(self)
-        data = pickle.dumps((FORMAT, self))
-        replace_file(Path(path), lambda file: write_all(file, data))
+        kept = copy(self.model_)
+        kept.validation = signature(type(kept)).parameters["validation"].default  # numbers of rows, which are not kept
+        with tempfile.TemporaryDirectory() as folder:
+            kept.save(Path(folder) / "model")
+            model = (Path(folder) / "model").read_bytes()
+        options = self.get_params(deep=False)
+        if not isinstance(self.kernel, str):
+            options["kernel"] = None  # its model has it
+        about = {
+            **{"format": FORMAT, "options": options, "n_columns": self.n_columns_},
+            **{"descriptors": list(self.descriptors_), "classes": [str(name) for name in self.classes_]},
+        }
+        arrays: dict[str, Any] = {"about": np.array(json.dumps(about)), "model": np.frombuffer(model, dtype=np.uint8)}
+        arrays |= vars(self.levels_)
+        replace_file(Path(path), lambda file: np.savez(file, **arrays))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a classifier that :meth:`save` wrote: a pickle, so only from where you trust it."""
-        try:
-            found = pickle.loads(Path(path).read_bytes())
-        except (pickle.UnpicklingError, EOFError, ImportError, AttributeError, LookupError, TypeError, ValueError) as error:
-            raise ValueError(f"{path}: this is no classifier of segments ({type(error).__name__}).") from error
-        made, model = found if isinstance(found, tuple) and len(found) == 2 else (None, found)
-        if not isinstance(model, cls):
-            raise ValueError(f"{path}: expected a {cls.__name__}, got a {type(model).__name__}.")
-        if made != FORMAT:
-            raise ValueError(f"{path}: this classifier was saved by another version; train it again (bochner voc train).")
-        return model
+        """Read a classifier that :meth:`save` wrote. Nothing in the file is executed."""
+        return read_made(path, "classifier of segments", cls._of_arrays)
+
+    @classmethod
+    def _of_arrays(cls, arrays: Mapping[str, Array]) -> Self:
+        about = json.loads(str(arrays["about"]))
+        if about["format"] != FORMAT:
+            raise ValueError("it was saved by another version: train it again by bochner voc train")
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "model").write_bytes(arrays["model"].astype(np.uint8).tobytes())
+            model = load(Path(folder) / "model")
+        if not isinstance(model, KernelRegressor | MultipleKernelRegressor):
+            raise ValueError(f"its model is a {type(model).__name__}")
+        found = cls(**about["options"])
+        if found.kernel is None:
+            found.kernel = model.kernel if isinstance(model, KernelRegressor) else model.kernels_[0]
+        found.model_, found.n_columns_ = model, {str(name): int(n) for name, n in about["n_columns"].items()}
+        found.descriptors_, found.classes_ = tuple(map(str, about["descriptors"])), tuple(map(str, about["classes"]))
+        levels = [np.asarray(arrays[name], dtype=np.float64) for name in ("thresholds", "spreads")]
+        if any(level.shape != (len(found.classes_),) for level in levels) or tuple(found.n_columns_) != found.descriptors_:
+            raise ValueError("its parts do not fit together")
+        found.levels_ = ScoreLevels(*levels)
+        return found
 
     def _kernels(self, descriptors: Mapping[str, Array], columns: Sequence[slice]) -> list[tuple[str, Any, slice]]:
         """The kernel of each descriptor, and its columns; of a scale by the median distance of some segments."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from bochner.archives import read_made
 from bochner.arrays import Array
 from bochner.durable import replace_file
 
@@ -106,8 +107,7 @@ class SegmentPool:
     @classmethod
     def load(cls, path: str | Path) -> SegmentPool:
         """The pool that :meth:`save` wrote."""
-        with np.load(Path(path)) as stored:
-            return cls.from_arrays(stored)
+        return read_made(path, "pool", cls.from_arrays)
 
     def _count(self, mask: Array) -> Array:
         return np.bincount(self.labels[mask], minlength=self.n_superpixels)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import copy
@@ -17,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import bochner
+from bochner.archives import read_arrays
 from bochner.arrays import Array
 from bochner.durable import PARTIAL, Log, replace_file, suppressed, write_all
 from bochner.vision.datasets import ImageSet
@@ -26,7 +25,7 @@ KEY = "configuration"
 """The array of a file that says of which configuration and image it is."""
 FORMAT = 1
 """Changes with the meaning of what is stored."""
-UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
+UNREADABLE = (OSError, ValueError, KeyError)
 
 
 class StoreError(ValueError):
@@ -101,12 +100,14 @@ class Store:
 
     def path(self, name: str) -> Path:
         """The file of an image."""
+        if not name or Path(name).name != name or "\0" in name:
+            raise StoreError(f"{self.folder}: names of images have no folders in them, got {name!r}.")
         return self.folder / f"{name}.npz"
 
     def has(self, name: str) -> bool:
         """Whether an image is done: its file is there, whole, and of this configuration."""
-        with suppress(*UNREADABLE), open(self.path(name), "rb") as file, np.load(file, allow_pickle=False) as found:
-            return self._is_own(name, str(found[KEY]))
+        with suppress(*UNREADABLE), open(self.path(name), "rb") as file:
+            return self._is_own(name, str(read_arrays(file)[KEY]))
         return False
 
     def load(self, name: str) -> dict[str, Array]:
@@ -114,9 +115,9 @@ class Store:
         if not self.path(name).is_file():
             raise StoreError(f"{self.path(name)}: this image has not been computed.")
         try:
-            with open(self.path(name), "rb") as file, np.load(file, allow_pickle=False) as found:
-                arrays = {array: found[array] for array in found.files}
-                key = str(arrays.pop(KEY))
+            with open(self.path(name), "rb") as file:
+                arrays = read_arrays(file)
+            key = str(arrays.pop(KEY))
         except UNREADABLE as error:
             raise StoreError(f"{self.path(name)}: the file is damaged; compute it again.") from error
         if not self._is_own(name, key):

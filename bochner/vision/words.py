@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bochner.archives import read_made
 from bochner.arrays import Array
 from bochner.durable import replace_file
 from bochner.vision.options import DescriptorOptions
@@ -103,8 +104,7 @@ class Vocabularies:
     @classmethod
     def load(cls, path: str | Path) -> Vocabularies:
         """The vocabularies that :meth:`save` wrote."""
-        with np.load(Path(path)) as stored:
-            return cls.from_arrays(stored)
+        return read_made(path, "vocabularies", cls.from_arrays)
 
 
 def _sample(image: Array, options: DescriptorOptions, rng: np.random.Generator) -> tuple[Array, Array]:
