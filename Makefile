@@ -89,7 +89,7 @@ $(VENV)/.locked: $(LOCK)
 	  $(MAKE) --no-print-directory check-python || exit 1; \
 	  echo "Making $(VENV) from $(LOCK); this takes a minute or two, once"; \
 	  $(PYTHON) -m venv --clear $(VENV) && \
-	  $(INSTALL) $(LOCK) && { $(PY) -m pip check >/dev/null || $(INSTALL) $(CUDA); } && $(PY) -m pip check >/dev/null && \
+	  $(INSTALL) $(LOCK) && { $(PY) -m pip check >/dev/null || $(INSTALL) $(CUDA); } && { $(PY) -m pip check >$(VENV)/missing || { cat $(VENV)/missing >&2; false; }; } && \
 	  cp $(LOCK) $(VENV)/dev.lock && printf '%s' "$(CURDIR)" > $(VENV)/.root && touch $@; fi
 
 $(READY): $(VENV)/.locked pyproject.toml

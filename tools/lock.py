@@ -2,11 +2,11 @@
 
     python tools/lock.py
 
-pip chooses the versions, for this interpreter. Every package then gets the hashes of all its wheels on the package index that
-Linux or macOS can use with Python 3.11 or newer, and of the file that pip chose here, which may come from elsewhere: so the
-lock installs where torch is a CPU build of one's own, and where it is that of the index. Only wheels count where there are
-any: nothing is built on installation. The build of torch on the index for Linux asks for CUDA's packages; what it needs
-beside dev.lock is in cuda.lock. pip itself is left out: it is that of the interpreter.
+pip chooses the versions, for this interpreter. Every package then gets the hashes of all its wheels on the package index
+that Linux or macOS can use with Python 3.11 or newer, and of the file that pip chose here, which may come from elsewhere:
+the lock installs where torch is a CPU build of one's own, and where it is that of the index. Only wheels count where there
+are any: nothing is built on installation. The build of torch on the index for Linux asks for CUDA's packages; what it
+needs beside dev.lock is in cuda.lock. pip itself is left out: it is that of the interpreter.
 """
 
 from __future__ import annotations

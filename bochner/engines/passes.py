@@ -22,6 +22,7 @@ from scipy import linalg, sparse
 from bochner.arrays import Array, dense, double, dtype_of, fetch, host_view, is_foreign, namespace, place
 from bochner.blas import one_blas_pool
 from bochner.engines.threads import map_blocks, row_blocks
+from bochner.errors import InputError
 from bochner.features import FEW_ROWS, FeatureGradient, FeatureMap
 from bochner.folds import FoldedRows, RemoteFolds, Rows, RunningSums, stretches
 from bochner.statistics import Moments, MomentSum
@@ -293,7 +294,7 @@ class PulledBack:
     def total(self) -> FeatureGradient:
         """The gradient, its parameters in NumPy arrays."""
         if self._sum is None:
-            raise ValueError("There are no rows to sum over: at least one is needed.")
+            raise InputError("There are no rows to sum over: at least one is needed.")
         return self._sum.named()
 
     def state(self) -> dict[str, Array]:

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Array
 from bochner.engines.dask_rows import DaskRows, Place, dask_layout, is_dask, map_rows
+from bochner.errors import InputError
 from bochner.estimators.blocks import (
     as_source,
     block_size,
@@ -79,7 +80,7 @@ def _of_rows(method: Callable[..., Any], estimator: Any, names: Any, args: Any, 
     except ValueError as error:
         where = f"partition {place.number}"
         check_values(replace(rows, start=0), where, start, names, None)  # which says more
-        raise ValueError(f"In {where}: {error}") from error
+        raise InputError(f"In {where}: {error}") from error
 
 
 def _first(result: Any, n: int) -> Any:
@@ -108,7 +109,7 @@ def _compared(estimator: Any, block: Block) -> tuple[Array, Array, Array]:
 def _stack(parts: Sequence[Any]) -> Any:
     """Several results as one: arrays, sparse matrices, or tuples of them."""
     if not parts:
-        raise ValueError("There are no rows: at least one is needed.")
+        raise InputError("There are no rows: at least one is needed.")
     if isinstance(parts[0], tuple):
         return tuple(_stack(some) for some in zip(*parts, strict=True))
     return sparse.vstack(parts, format="csr") if sparse.issparse(parts[0]) else np.concatenate(parts)

@@ -16,6 +16,7 @@ from scipy import linalg
 from scipy.linalg import blas, lapack
 
 from bochner.arrays import Array, cholesky, dtype_of, is_foreign, namespace
+from bochner.errors import InputError
 from bochner.statistics import Moments
 
 
@@ -171,7 +172,7 @@ def factorise_fresh(make: Callable[[], Array], shift: float) -> Factor:
         matrix = matrix if is_foreign(matrix) else np.asfortranarray(matrix)
         scale = max(float(namespace(matrix).linalg.trace(matrix)) / len(matrix), np.finfo(np.float64).tiny)
         if not np.isfinite(scale + shift):
-            raise ValueError(
+            raise InputError(
                 "Sums over the rows are not finite: standardise the columns and targets, or look for huge values."
             )
         triangle, failed = cholesky(matrix, shift + jitter)

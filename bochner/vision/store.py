@@ -19,6 +19,7 @@ import numpy as np
 import bochner
 from bochner.arrays import Array
 from bochner.durable import PARTIAL, Log, replace_file, suppressed, write_all
+from bochner.errors import FileContentError, InputError
 from bochner.vision.datasets import ImageSet
 
 HEADER, FAILED = "store.json", "failed.log"
@@ -29,7 +30,7 @@ FORMAT = 1
 UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
 
 
-class StoreError(ValueError):
+class StoreError(FileContentError):
     """A store that cannot be used: one line that says why, and what to do."""
 
 
@@ -61,7 +62,7 @@ class Store:
 
     def __init__(self, folder: str | Path, configuration: Mapping[str, Any], stale: str = "refuse") -> None:
         if stale not in ("refuse", "redo"):
-            raise ValueError(f"stale must be 'refuse' or 'redo', got {stale!r}.")
+            raise InputError(f"stale must be 'refuse' or 'redo', got {stale!r}.")
         self.folder = Path(folder)
         self.configuration = dict(configuration)
         self.key = key_of(configuration)
