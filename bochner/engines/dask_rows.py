@@ -138,7 +138,7 @@ def dask_rows(X: Any, y: Any = None, weight: Any = None) -> DaskRows:
         make(_Place(i, starts[i], rows[i], layout), *parts) for i, parts in enumerate(zip(*pieces, strict=True)) if rows[i]
     )
     if not blocks:
-        raise InputError("There are no rows: at least one is needed.")
+        raise InputError("There are no rows: at least one is needed, so give a table that has some.")
     return DaskRows(blocks, sum(rows), layout.n_columns, layout.dtype, layout.names, "y" in beside)
 
 
@@ -256,7 +256,10 @@ def _block(place: _Place, X: Any, y: Any, weight: Any) -> Block:
     where = f"partition {place.number}"
     block = as_block(0, (_numbers(X), _numbers(y), _numbers(weight)), where)
     if block.n_rows != place.n_rows:
-        raise InputError(f"{where} had {block.n_rows} rows when it was computed, and {place.n_rows} were expected.")
+        raise InputError(
+            f"{where} had {block.n_rows} rows when it was computed, and {place.n_rows} were expected: give rows that "
+            "do not change."
+        )
     with np.errstate(over="ignore"):  # too large for float32: told as infinity
         block = replace(block, X=block.X.astype(place.layout.dtype, copy=False))
     check_values(block, where, place.start, place.layout.names, None)

@@ -294,7 +294,7 @@ class PulledBack:
     def total(self) -> FeatureGradient:
         """The gradient, its parameters in NumPy arrays."""
         if self._sum is None:
-            raise InputError("There are no rows to sum over: at least one is needed.")
+            raise InputError("There are no rows to sum over: at least one is needed, so give a table that has some.")
         return self._sum.named()
 
     def state(self) -> dict[str, Array]:

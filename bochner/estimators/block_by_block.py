@@ -109,7 +109,7 @@ def _compared(estimator: Any, block: Block) -> tuple[Array, Array, Array]:
 def _stack(parts: Sequence[Any]) -> Any:
     """Several results as one: arrays, sparse matrices, or tuples of them."""
     if not parts:
-        raise InputError("There are no rows: at least one is needed.")
+        raise InputError("There are no rows: at least one is needed, so give a table that has some.")
     if isinstance(parts[0], tuple):
         return tuple(_stack(some) for some in zip(*parts, strict=True))
     return sparse.vstack(parts, format="csr") if sparse.issparse(parts[0]) else np.concatenate(parts)

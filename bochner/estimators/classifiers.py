@@ -213,9 +213,12 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
         if self.loss == "squared":
             return super()._criterion()
         if self.criterion == "loo":
-            raise InputError(f"criterion='loo' has a closed form for loss='squared' only, and loss is {self.loss!r}.")
+            raise InputError(
+                f"criterion='loo' has a closed form for loss='squared' only, and loss is {self.loss!r}: use "
+                "criterion='kfold'."
+            )
         if isinstance(self.alpha, str):
-            raise InputError(f"alpha='per-target' needs loss='squared', and loss is {self.loss!r}.")
+            raise InputError(f"alpha='per-target' needs loss='squared', and loss is {self.loss!r}: use alpha=None.")
         return partial(HeldOutLoss, loss=LOSSES[self.loss], penalty=None if self.alpha is None else float(self.alpha))
 
     @property

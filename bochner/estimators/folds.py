@@ -67,7 +67,7 @@ def cut_rows(rows: Rows, rng: np.random.Generator, criterion: str, validation: i
     """Rows in random order, in the parts that a criterion asks for: folds, a part held out, or all in one."""
     n = rows.n
     if n < 2:
-        raise InputError(f"Learning a kernel needs at least two rows, got {n} sample.")
+        raise InputError(f"Learning a kernel needs at least two rows, got {n} sample: give more rows.")
     shuffled = rng.permutation(n)
     if criterion == "loo":
         if validation is not None:

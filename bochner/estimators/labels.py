@@ -173,7 +173,7 @@ class ScoreClassifier(ClassifierMixin):
         if len(present) < 2:
             raise InputError(
                 f"y has only one class, {self.classes_[present].tolist()[0]!r}, among rows of positive weight: a classifier "
-                "needs at least two classes."
+                "needs at least two classes, so give rows of another."
             )
         class_weights = np.ones(len(self.classes_))
         if not isinstance(self.class_weight, dict | None) and str(self.class_weight) != "balanced":
@@ -187,7 +187,7 @@ class ScoreClassifier(ClassifierMixin):
             if unknown and set(self.classes_[present].tolist()) - set(self.class_weight):  # a name that is misspelt
                 raise InputError(
                     f"class_weight names the class {unknown[0]!r}, which is not in y: its classes are "
-                    f"{', '.join(map(repr, self.classes_.tolist()[:10]))}."
+                    f"{', '.join(map(repr, self.classes_.tolist()[:10]))}. Name those."
                 )
             known = self.classes_[present]
             class_weights[present] = compute_class_weight(self.class_weight, classes=known, y=known)

@@ -49,11 +49,17 @@ def check_metric_choices(estimator: Any) -> None:
         if value is not None and not (whole and value > 0):
             raise InputError(f"{name} must be a positive whole number or None, got {value!r}.")
     if estimator.rank is not None and estimator.metric != "low-rank":
-        raise InputError(f"rank={estimator.rank} belongs to metric='low-rank', and metric is {estimator.metric!r}.")
+        raise InputError(
+            f"rank={estimator.rank} belongs to metric='low-rank', and metric is {estimator.metric!r}: leave rank out."
+        )
     if estimator.n_centres is not None and estimator.finish == "fourier":
-        raise InputError(f"n_centres={estimator.n_centres} belongs to finish='centres', and finish is 'fourier'.")
+        raise InputError(
+            f"n_centres={estimator.n_centres} belongs to finish='centres', and finish is 'fourier': leave n_centres out."
+        )
     if estimator.n_features is not None and estimator.finish == "centres":
-        raise InputError(f"n_features={estimator.n_features} belongs to finish='fourier', and finish is 'centres'.")
+        raise InputError(
+            f"n_features={estimator.n_features} belongs to finish='fourier', and finish is 'centres': leave n_features out."
+        )
     reason = obstacle(estimator)
     if reason is not None and asks_for_more(estimator):
         asked = f"metric={estimator.metric!r}" if estimator.metric in METRICS[2:] else "finish='centres'"

@@ -137,7 +137,9 @@ class FourierFeatures(Showing, TransformerMixin, Saved, BaseEstimator):
             columns = column_names(self)
         elif len(columns) != self.n_features_in_:
             raise InputError(
-                f"input_features should have length equal to number of features ({self.n_features_in_}), got {len(columns)}."
+                f"input_features should have length equal to number of features ({self.n_features_in_}), got "
+                f"{len(columns)}: "
+                "give one name for each."
             )
         prefix = type(self).__name__.lower()
         return np.asarray([f"{prefix}_{name}" for name in self.feature_map_.feature_names(columns)], dtype=object)

@@ -241,9 +241,11 @@ def _check_foreign(estimator: Any, X: Array, *, reset: bool) -> Array:
     if X.ndim != 2:
         raise InputError(f"X must be a table (rows, columns), got an array of {X.ndim} dimensions: reshape it first.")
     if 0 in X.shape:
-        raise InputError(f"X must have at least one row and one column, got shape {tuple(X.shape)}.")
+        raise InputError(
+            f"X must have at least one row and one column, got shape {tuple(X.shape)}: give a table that has some."
+        )
     if xp.isdtype(X.dtype, "complex floating"):
-        raise InputError("X must hold real numbers, got complex ones.")
+        raise InputError("X must hold real numbers, got complex ones: give X.real and X.imag as columns.")
     if X.dtype not in (xp.float32, xp.float64):
         X = xp.astype(X, xp.float64)
     if reset:

@@ -221,7 +221,7 @@ class GMKLClassifier(ClassifierMixin, KernelSumMachine):
         if len(self.classes_) < 2:
             raise InputError(
                 f"y has only one class, {self.classes_.tolist()[0]!r}, among rows of positive weight: a classifier needs at "
-                "least two classes."
+                "least two classes, so give rows of another."
             )
         costs = float(self.C) * weights[weights > 0]
         ones = range(1, 2) if len(self.classes_) == 2 else range(len(self.classes_))

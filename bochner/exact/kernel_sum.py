@@ -192,7 +192,9 @@ def given_grams(X: Any, names: list[str] | None) -> tuple[list[str], list[Array]
             f"got {what}: for one matrix give [X]."
         )
     if not len(X):
-        raise InputError("With kernels='precomputed', X must hold at least one kernel matrix, got none.")
+        raise InputError(
+            "With kernels='precomputed', X must hold at least one kernel matrix, got none: give a list of them."
+        )
     labels = [str(label) for label in X] if is_named(X) else names or [f"kernel{t}" for t in range(len(X))]
     if names is not None and (len(X) != len(names) or set(labels) != set(names)):
         raise InputError(f"X must hold a matrix for each kernel of fit, {names}, got {len(X)} for {labels[: len(X)]}.")

@@ -68,7 +68,7 @@ def get_kernel(kernel: str | Kernel) -> Kernel:
     if name not in KERNELS:
         near = difflib.get_close_matches(name, [*KERNELS, *_OTHER_NAMES], n=1, cutoff=0.6)
         hint = f"did you mean {near[0]!r}? " if near else ""
-        raise InputError(f"Unknown kernel {kernel!r}: {hint}Known names: {', '.join(KERNELS)}.")
+        raise InputError(f"Unknown kernel {kernel!r}: {hint}Known names: {', '.join(KERNELS)}; or give a Kernel object.")
     return KERNELS[name]()
 
 

@@ -192,7 +192,10 @@ class Kernel(ABC):
         values, start = {}, 0
         theta = np.asarray(theta, dtype=np.float64)
         if theta.shape != self.theta.shape:
-            raise InputError(f"theta has shape {theta.shape}, and this kernel has {self.theta.shape[0]} parameters.")
+            raise InputError(
+                f"theta has shape {theta.shape}, and this kernel has {self.theta.shape[0]} parameters: give one "
+                "number for each."
+            )
         for name, value in self.parameters.items():
             size = np.size(value)
             part = np.exp(theta[start : start + size])

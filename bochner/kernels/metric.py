@@ -99,7 +99,10 @@ class MetricKernel(StationaryKernel):
     def scales(self, n_columns: int) -> Array:
         """How sensitive the kernel is to each column alone: the lengths of the rows of A, (m,)."""
         if n_columns != self.metric.shape[0]:
-            raise InputError(f"metric has {self.metric.shape[0]} rows and the rows of data have {n_columns} columns.")
+            raise InputError(
+                f"metric has {self.metric.shape[0]} rows and the rows of data have {n_columns} columns: give a metric "
+                "for them."
+            )
         return np.linalg.norm(self.metric, axis=1)
 
     @property
@@ -110,7 +113,10 @@ class MetricKernel(StationaryKernel):
     def with_theta(self, theta: Array) -> Self:
         theta = np.asarray(theta, dtype=np.float64)
         if theta.shape != (self.metric.size,):
-            raise InputError(f"theta has shape {theta.shape}, and this kernel has {self.metric.size} parameters.")
+            raise InputError(
+                f"theta has shape {theta.shape}, and this kernel has {self.metric.size} parameters: give one number "
+                "for each."
+            )
         return self.replace(metric=theta.reshape(self.metric.shape))
 
     def unconstrain(self, gradient: Gradient) -> Array:

@@ -341,7 +341,7 @@ def _what_it_is(start: bytes, size: int) -> str:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ModelFileError("Its header has a key twice.")
+        raise ModelFileError("Its header has a key twice. Save the model again.")
     return found
 
 

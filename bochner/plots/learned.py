@@ -182,7 +182,10 @@ def plot_calibration(model: Any, X: Any, y: Any, ax: Axes | None = None) -> Axes
     labels = np.asarray(y)
     probabilities = fetch64(model.predict_proba(X))
     if labels.shape != (len(probabilities),):
-        raise InputError(f"y must have one label for each of the {len(probabilities)} rows of X, got shape {labels.shape}.")
+        raise InputError(
+            f"y must have one label for each of the {len(probabilities)} rows of X, got shape {labels.shape}: give "
+            "both alike."
+        )
     if len(model.classes_) == 2:
         predicted, happened = probabilities[:, 1], labels == model.classes_[1]
         names = f"probability of {model.classes_[1]}", f"share of rows that are {model.classes_[1]}"
@@ -226,7 +229,9 @@ def plot_predictions(model: Any, X: Any, y: Any, ax: Axes | None = None) -> Axes
     predictions, deviations = model.predict(X, return_std=True) if knows else (model.predict(X), None)
     predictions, targets = fetch64(predictions), fetch64(np.asarray(y))
     if predictions.shape != targets.shape:
-        raise InputError(f"y has shape {targets.shape} and the predictions have shape {predictions.shape}.")
+        raise InputError(
+            f"y has shape {targets.shape} and the predictions have shape {predictions.shape}: give a y of theirs."
+        )
     n, columns = len(targets), targets.reshape(len(targets), -1).shape[1]
     chosen = evenly(n, MAX_BARS if knows else MAX_DOTS)
     ax = given_or_new(ax)

@@ -50,7 +50,7 @@ class Picture:
 def pictures(model: Any, X: Any = None, y: Any = None) -> list[Picture]:
     """The pictures that suit a fitted model; of how well it predicts where rows X and their targets y are given."""
     if (X is None) != (y is None):
-        raise InputError("X and y come together: rows that the model has not seen, and their targets.")
+        raise InputError("X and y come together: give rows that the model has not seen, and their targets, or neither.")
     found = [*_of_weights(model), *_of_kernel(model), *_of_search(model)]
     found += [] if X is None else list(_of_rows(model, X, y))
     if not found:

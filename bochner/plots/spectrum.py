@@ -219,7 +219,9 @@ def column_of(model: Any, column: str | int | None) -> int:
             raise InputError(f"There is no column {column!r}: give a number, or a name such as {some}.")
         return names.index(column)
     if not -len(names) <= column < len(names):
-        raise InputError(f"There is no column {column}: the model has {len(names)}, from 0 to {len(names) - 1}.")
+        raise InputError(
+            f"There is no column {column}: the model has {len(names)}, from 0 to {len(names) - 1}: give one of those."
+        )
     return int(column) % len(names)
 
 

@@ -62,7 +62,10 @@ class Wanted:
         _refuse_twice([*chosen], names, "columns")
         _refuse_twice([*(targets or ())], names, "target")
         if not chosen:
-            raise InputError(f"{where} has no columns left for X: its columns are {shown(names)}.")
+            raise InputError(
+                f"{where} has no columns left for X: its columns are {shown(names)}. Name fewer of them as target= "
+                "and weight=."
+            )
         return Choice(tuple(chosen), None if targets is None else tuple(targets), weight, not is_list(self.target))
 
 
@@ -78,7 +81,10 @@ def position(column: Any, names: Sequence[str] | int, where: str, role: str) -> 
         if found is not None:
             return found
         hint = suggest(column, names)
-        raise InputError(f"{where} has no column {column!r} (asked for by {role}=).{hint} Its columns are {shown(names)}.")
+        raise InputError(
+            f"{where} has no column {column!r} (asked for by {role}=).{hint} Its columns are {shown(names)}. Name one "
+            "of these."
+        )
     expected = "a number" if isinstance(names, int) else "a name or a number"
     reason = ": its columns have no names" if isinstance(names, int) else ""
     raise InputError(f"{role} must be {expected} of a column of {where}{reason}, got {column!r}.")

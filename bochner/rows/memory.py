@@ -62,7 +62,9 @@ class BlocksPart(Part):
         first = self.first
         if block.X.shape[1] != first.X.shape[1]:
             raise InputError(
-                f"Block {number} has {block.X.shape[1]} columns, and block 0 has {first.X.shape[1]}: all must have the same."
+                f"Block {number} has {block.X.shape[1]} columns, and block 0 has {first.X.shape[1]}: all must have "
+                "the same, so "
+                "give blocks of one width."
             )
         for name, new, old in (("targets", block.y, first.y), ("weights", block.weight, first.weight)):
             if (new is None) != (old is None) or (new is not None and old is not None and new.shape[1:] != old.shape[1:]):
@@ -149,7 +151,9 @@ def from_blocks(
     finally:
         _close(iterator)
     if given is None:
-        raise InputError("from_blocks got no blocks: at least one is needed, of one row or more.")
+        raise InputError(
+            "from_blocks got no blocks: at least one is needed, of one row or more, so give a function that yields some."
+        )
     names = _names(given[0] if isinstance(given, tuple | list) else given) if names is None else tuple(names)
     first = as_block(0, given, "block 0")
     n_rows = None if n_rows is None else whole_number("n_rows", n_rows)

@@ -90,8 +90,8 @@ class NpzFile(StoreFile):
                 store = {name.removesuffix(".npy"): self._member(archive, name, stack) for name in members}
             if {"indptr", "indices", "data", "shape"} <= store.keys():
                 raise InputError(
-                    f"{self.path} is a sparse matrix: X = scipy.sparse.load_npz(path) reads it, and "
-                    "bochner.rows.from_arrays(X, y) takes it."
+                    f"{self.path} is a sparse matrix: read it by X = scipy.sparse.load_npz(path), and "
+                    "give bochner.rows.from_arrays(X, y)."
                 )
             yield store
 
@@ -249,7 +249,8 @@ def open_stores(files: Sequence[StoreFile], wanted: Wanted, dtype: Any) -> RowSo
         widths.append(width)
         if width != widths[0]:
             raise InputError(
-                f"{file.path} has {width} columns, and {files[0].path} has {widths[0]}: all files must have the same."
+                f"{file.path} has {width} columns, and {files[0].path} has {widths[0]}: all files must have the same, "
+                "so open them apart."
             )
         parts.append(StorePart(file, roles, choice, n_rows))
     return RowSource(parts, Layout(len(choice.X), dtype or common_dtype(dtypes)))

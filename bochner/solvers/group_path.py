@@ -248,7 +248,9 @@ def _checked(features: Any, targets: Any, groups: Any, sample_weight: Any) -> tu
     if X.ndim != 2 or 0 in X.shape:
         raise InputError(f"features must be an array of rows and columns, got one of shape {X.shape}.")
     if Y.ndim != 2 or len(Y) != len(X):
-        raise InputError(f"targets must have one row for each of the {len(X)} rows of features, got shape {Y.shape}.")
+        raise InputError(
+            f"targets must have one row for each of the {len(X)} rows of features, got shape {Y.shape}: reshape them."
+        )
     if labels.shape != (X.shape[1],):
         what = reprlib.repr(groups) if labels.ndim == 0 else f"an array of shape {labels.shape}"
         raise InputError(

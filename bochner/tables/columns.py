@@ -188,7 +188,8 @@ def encoding_of(state: dict[str, Any]) -> Encoding:
     wanted = {field.name for field in dataclass_fields(KINDS[state["kind"]])}
     if set(fields) != wanted or not all(FIELDS[name](value) for name, value in fields.items()):
         raise InputError(
-            f"A column of the kind {state['kind']!r} needs {', '.join(sorted(wanted))}, got {reprlib.repr(fields)}."
+            f"A column of the kind {state['kind']!r} needs {', '.join(sorted(wanted))}, got {reprlib.repr(fields)}: "
+            "give what state() gave."
         )
     made: Encoding = KINDS[state["kind"]](**fields)
     return made

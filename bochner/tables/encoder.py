@@ -97,7 +97,10 @@ class TableEncoder:
     def _set(self, encodings: Iterable[Encoding]) -> Self:
         self.encodings = tuple(encodings)
         if not self.names_out:
-            raise InputError(f"No column of the table can be learned from: all of {_shown(self.names_in)} were left out.")
+            raise InputError(
+                f"No column of the table can be learned from: all of {_shown(self.names_in)} were left out: give "
+                "columns with more than one value."
+            )
         return self
 
     # -- what was learned ---------------------------------------------------------------------------------------------
@@ -139,7 +142,7 @@ class TableEncoder:
             )
         n_rows = row_count(table)
         if n_rows == 0:
-            raise InputError("Found a table with 0 sample(s), and at least one row is needed.")
+            raise InputError("Found a table with 0 sample(s), and at least one row is needed: give some.")
         places = {name: i for i, name in enumerate(_unique_names(table))}
         self._refuse_missing(places)
         result = np.empty((n_rows, len(self.names_out)))
@@ -182,7 +185,10 @@ class TableEncoder:
     def from_state(cls, state: dict[str, Any]) -> Self:
         """The encoder of which ``state`` is the state; an error where it is that of none."""
         if not isinstance(state, dict) or not isinstance(state.get("columns"), list) or "most_levels" not in state:
-            raise InputError("The state of a TableEncoder is a dict of most_levels and columns, as state() gives it.")
+            raise InputError(
+                f"The state of a TableEncoder must be a dict of most_levels and columns, got {type(state).__name__}: "
+                "give what state() gave."
+            )
         return cls(int(state["most_levels"]))._set(encoding_of(column) for column in state["columns"])
 
     def __repr__(self) -> str:
