@@ -127,5 +127,7 @@ def test_the_calls_reach_every_public_class_of_the_family():
 
 
 def test_the_parts_are_told_apart():
-    assert EXPECTED.search("alpha must be positive") and not EXPECTED.search("alpha: wrong")
-    assert REMEDY.search("use alpha=1") and not REMEDY.search("that was wrong")
+    assert EXPECTED.search("alpha must be positive")
+    assert not EXPECTED.search("alpha: wrong")
+    assert REMEDY.search("use alpha=1")
+    assert not REMEDY.search("that was wrong")

@@ -26,7 +26,7 @@ from bochner.rows import Block
 def check_labels(estimator: Any, X: Array, y: Any) -> Array:
     """Labels (n,) of as many rows as X."""
     if y is None:
-        raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+        raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None: give y.")
     y = on_host(y)
     refuse_missing_targets(y)
     y = _check_y(y, estimator=estimator)

@@ -89,7 +89,10 @@ class KernelLearner(Showing, Saved, BaseEstimator):
         if not isinstance(self.kernel, list | tuple):
             return (self.kernel,)
         if not len(self.kernel):
-            raise InputError("kernel is empty: give the families to try, such as ['gaussian', 'matern32'], or one kernel.")
+            raise InputError(
+                "A kernel is needed, and kernel is empty: give the families to try, such as ['gaussian', 'matern32'], or "
+                "one kernel."
+            )
         return tuple(self.kernel)
 
     def _families(self) -> tuple[Kernel, ...]:
@@ -192,7 +195,8 @@ class KernelLearner(Showing, Saved, BaseEstimator):
             return hold_out(rows, rng, held_rows)
         if isinstance(self.validation, str) and self.validation in CRITERIA[1:]:
             raise InputError(
-                f"validation is {EXPECTED}, and {self.validation!r} is a criterion: write criterion={self.validation!r}."
+                f"validation must be {EXPECTED}, and {self.validation!r} is a criterion: write "
+                f"criterion={self.validation!r}."
             )
         if self.criterion != "loo" and is_splitter(self.validation):
             return split_rows(rows, rng, self.validation, X, y, used)

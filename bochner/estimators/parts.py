@@ -127,7 +127,9 @@ def encoded_parts(parts: tuple[Part, ...], encoder: TableEncoder, *, drop: bool 
         if columns is not None and not columns:
             if drop:
                 continue
-            raise InputError(f"Kernel {part.name!r} has no columns: all of those it was given were left out.")
+            raise InputError(
+                f"Kernel {part.name!r} has no columns: all of those it was given were left out. Give it others."
+            )
         result.append(replace(part, columns=columns))
     return tuple(result)
 
@@ -251,7 +253,9 @@ def _refuse_unknown_columns(X: Any, name: str, key: Any) -> None:
     whole = [item for item in items if isinstance(item, int | np.integer) and not isinstance(item, bool)]
     beyond = next((item for item in whole if not -n_columns <= item < n_columns), None)
     if beyond is not None:
-        raise InputError(f"Kernel {name!r}: X has no column {beyond}: its {n_columns} columns are 0 to {n_columns - 1}.")
+        raise InputError(
+            f"Kernel {name!r}: X has no column {beyond}: its {n_columns} columns are 0 to {n_columns - 1}. Name those."
+        )
 
 
 def _view(name: str, key: Any, labels: tuple[Any, ...]) -> int:

@@ -40,7 +40,7 @@ from bochner.uncertainty import relative_variances
 def check_targets(estimator: Any, X: Array, y: Any) -> tuple[Array, bool]:
     """Targets (n, c) in float64, and whether they came as one column (n,)."""
     if y is None:
-        raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+        raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None: give y.")
     y = on_host(y)
     refuse_missing_targets(y)
     refuse_text_targets(estimator, y)

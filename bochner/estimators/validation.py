@@ -141,8 +141,9 @@ def refuse_masked(name: str, values: Any) -> None:
     n_masked = np.ma.count_masked(values) if isinstance(values, np.ma.MaskedArray) else 0
     if n_masked:
         raise InputError(
-            f"{name} is a masked array with {n_masked} masked entries, and its mask would be lost: drop those rows, or fill "
-            f"the gaps first, for instance with sklearn.impute.SimpleImputer() on {name}.filled(numpy.nan)."
+            f"{name} is a masked array with {n_masked} masked entries, which must go, as the mask would be lost: drop "
+            f"those rows, or fill the gaps first, for instance with sklearn.impute.SimpleImputer() on "
+            f"{name}.filled(numpy.nan)."
         )
 
 
@@ -161,7 +162,7 @@ def refuse_missing_targets(y: Any) -> None:
             first = "NaN" if np.isnan(first) else "infinity"
         raise InputError(
             f"y contains {first} in {len(rows)} of its {len(values)} rows, the first of them row {rows[0]}: drop those rows "
-            "of X and y."
+            "of X and y, since every row needs a target."
         )
 
 
@@ -254,7 +255,8 @@ def _check_foreign(estimator: Any, X: Array, *, reset: bool) -> Array:
             del estimator.feature_names_in_
     elif X.shape[1] != estimator.n_features_in_:
         raise InputError(
-            f"X has {X.shape[1]} features, but {name} is expecting {estimator.n_features_in_} features as input."
+            f"X has {X.shape[1]} features, but {name} is expecting {estimator.n_features_in_} features as input: "
+            "give the columns of fit."
         )
     return X
 

@@ -143,7 +143,7 @@ class GMKLRegressor(RegressorMixin, KernelSumMachine):
     def _check_targets(self, X: Array, y: Any) -> Array:
         """Targets (n,) in float64."""
         if y is None:
-            raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+            raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None: give y.")
         refuse_missing_targets(y)
         refuse_text_targets(self, y)
         shape = np.asarray(y).shape

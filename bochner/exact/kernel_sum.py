@@ -227,7 +227,10 @@ def _refuse_unlike_gram(name: str, gram: Array, n_rows: int) -> None:
     if apart > ROUNDING * largest:
         raise InputError(f"Kernel {name!r}: its matrix must be symmetric, and differs from its transpose by {apart:.3g}.")
     if np.diagonal(gram).min() < 0:
-        raise InputError(f"Kernel {name!r}: its matrix has {np.diagonal(gram).min():.3g} on its diagonal, as no kernel has.")
+        raise InputError(
+            f"Kernel {name!r}: its matrix has {np.diagonal(gram).min():.3g} on its diagonal, as no kernel has: "
+            "check how it was made."
+        )
 
 
 def _refuse_other_shape(name: str, gram: Array, expected: tuple[int, int]) -> None:

@@ -60,7 +60,9 @@ def get_kernel(kernel: str | Kernel) -> Kernel:
     if isinstance(kernel, Kernel):
         return kernel
     if isinstance(kernel, type) and issubclass(kernel, Kernel):
-        raise InputError(f"kernel is the class {kernel.__name__}: give an object of it, {kernel.__name__}().")
+        raise InputError(
+            f"An object is needed, and kernel is the class {kernel.__name__}: give an object of it, {kernel.__name__}()."
+        )
     if not isinstance(kernel, str):
         raise InputError(f"kernel must be a name or a Kernel object, got {kernel!r}.")
     name = kernel.lower().replace("-", "_").replace(" ", "_")

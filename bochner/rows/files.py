@@ -187,7 +187,7 @@ def _expand(given: str) -> list[Path]:
         folder = path.parent
         there = sorted(file.name for file in folder.iterdir()) if folder.is_dir() else []
         hint = suggest(path.name, there) if folder.is_dir() else f" There is no folder {folder}."
-        raise MissingFileError(f"No file matches {given!r} (from {os.getcwd()}).{hint}")
+        raise MissingFileError(f"No file matches {given!r} (from {os.getcwd()}), and one is needed: give its path.{hint}")
     return files
 
 
