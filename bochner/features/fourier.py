@@ -139,7 +139,8 @@ class FourierMap:
         """The gradient of phi(x) . coef in x, for coef (d, c), as a function of rows (n, m): (n, m, c)."""
         if self.inputs.width > 1 or self.kernel.has_input_map:
             raise InputError(
-                f"Gradients in the rows are for kernels without an input map, and {type(self.kernel).__name__} has one."
+                f"Gradients in the rows are for kernels without an input map, and {type(self.kernel).__name__} "
+                "has one: use another."
             )
         xp = namespace(self.points)
         coef = place(coef, like=self.points)

@@ -201,7 +201,7 @@ def _unique_names(table: Any) -> list[str]:
     names = [str(name) for name in table_names(table)]
     name, times = Counter(names).most_common(1)[0] if names else ("", 0)
     if times > 1:
-        raise InputError(f"The table has {times} columns named {name!r}: names must differ.")
+        raise InputError(f"The table has {times} columns named {name!r}: names must differ, so rename one.")
     return names
 
 
