@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial, wraps
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
@@ -25,6 +25,7 @@ from bochner.estimators.blocks import (
     weights_of,
 )
 from bochner.estimators.encoding import encoder_of
+from bochner.estimators.validation import Method
 from bochner.memory import as_bytes
 from bochner.rows import Block, EncodedRows, RowSource
 from bochner.rows.checks import check_values
@@ -42,7 +43,7 @@ def new_blocks(estimator: Any, source: RowSource) -> Generator[Block, None, None
         yield from blocks
 
 
-def block_by_block(method: Callable[..., Any]) -> Callable[..., Any]:
+def block_by_block(method: Method) -> Method:
     """Let a method of rows take a source too: block after block, with the results one under the other.
 
     That of a collection of Dask's is a dask.array, to be computed where the rows are.
@@ -57,7 +58,7 @@ def block_by_block(method: Callable[..., Any]) -> Callable[..., Any]:
         with closing(new_blocks(self, as_source(X))) as blocks:
             return _stack([method(self, block, *args, **options) for block in blocks])
 
-    return each
+    return cast(Method, each)
 
 
 def _by_partition(method: Callable[..., Any], estimator: Any, X: Any, *args: Any, **options: Any) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -22,6 +22,10 @@ from bochner.rows import Block, RowSource
 
 TEXT_KINDS = "OUST"
 """Kinds of NumPy dtypes that may hold text: objects, and strings of every sort."""
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+"""A method whose types a decorator keeps."""
 
 
 def check_rows(estimator: Any, X: Any, *, kernel: Kernel, reset: bool) -> Array:
@@ -85,7 +89,7 @@ def on_host(X: Array) -> Array:
     return fetch(X) if is_foreign(X) else X
 
 
-def beside_rows(method: Callable[..., Any]) -> Callable[..., Any]:
+def beside_rows(method: Method) -> Method:
     """Let what a method of rows X gives in NumPy be tensors on a GPU where X is one there; text stays in NumPy."""
 
     @wraps(method)
@@ -95,7 +99,7 @@ def beside_rows(method: Callable[..., Any]) -> Callable[..., Any]:
             return result
         return tuple(_brought(each, X) for each in result) if isinstance(result, tuple) else _brought(result, X)
 
-    return there
+    return cast(Method, there)
 
 
 def _brought(values: Array, X: Array) -> Array:
@@ -202,7 +206,7 @@ def check_verbose(value: Any) -> None:
         raise InputError(f"verbose must be a whole number, zero or more, or True or False, got {value!r}.")
 
 
-def all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
+def all_or_nothing(fit: Method) -> Method:
     """Let a fit that fails or is interrupted leave the model as it was; one that succeeds says how long it took."""
 
     @wraps(fit)
@@ -220,7 +224,7 @@ def all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
             vars(self).update(before)
             raise
 
-    return fit_or_restore
+    return cast(Method, fit_or_restore)
 
 
 def as_generator(random_state: Any) -> np.random.Generator:

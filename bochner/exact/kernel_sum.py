@@ -39,6 +39,8 @@ class KernelSumMachine(Showing, Saved, BaseEstimator):
     Subclasses have the parameters kernels, loss, C, scale, standardize, tol, max_iter and max_memory.
     """
 
+    kernel_weights_: Array
+
     kernels: Any
     loss: str
     C: float
