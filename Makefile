@@ -9,7 +9,8 @@ ARGS ?=
 VENV := .venv
 PY := $(VENV)/bin/python
 LOCK := requirements/dev.lock
-CUDA := requirements/cuda.lock
+CPU := requirements/torch-cpu.lock
+TORCH := requirements/torch.lock
 READY := $(VENV)/.ready
 # One thread of BLAS for each test process: the processes already fill the cores.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 VECLIB_MAXIMUM_THREADS=1
@@ -61,7 +62,7 @@ lock: check-python ## write requirements/*.lock anew from requirements/dev.in, w
 	$(PYTHON) tools/lock.py
 
 audit: $(READY) ## ask the vulnerability service of the package index about every locked package (needs the network)
-	$(PY) -m pip_audit --strict --disable-pip --require-hashes --requirement $(LOCK) --requirement $(CUDA) $(ARGS)
+	$(PY) -m pip_audit --strict --disable-pip --require-hashes --requirement $(LOCK) --requirement $(TORCH) $(ARGS)
 
 clean: ## remove the report, caches and build leftovers
 	rm -rf report build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis docs/auto_examples docs/generated docs/sg_execution_times.rst
@@ -81,16 +82,17 @@ check-python:
 
 # The environment. .root holds the folder it was made for and dev.lock what was installed; both are written after the last
 # package, so that a half-built environment has neither and is made again. An unchanged lock with a new date costs nothing.
-# Every file must have a hash of the lock, which names all packages. Where torch turns out to be a build for CUDA, the
-# packages that it misses are those of cuda.lock.
+# Every file must have a hash of the locks, which name all packages. torch is the build of torch-cpu.lock where that is to be
+# had, such as from a folder that pip is told of by PIP_FIND_LINKS; else that of the package index.
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement
-$(VENV)/.locked: $(LOCK)
-	@if cmp -s $(LOCK) $(VENV)/dev.lock && [ "$$(cat $(VENV)/.root 2>/dev/null)" = "$(CURDIR)" ] && $(PY) -c ''; then touch $@; else \
+$(VENV)/.locked: $(LOCK) $(CPU) $(TORCH)
+	@if cat $(LOCK) $(CPU) $(TORCH) | cmp -s - $(VENV)/dev.lock && [ "$$(cat $(VENV)/.root 2>/dev/null)" = "$(CURDIR)" ] && $(PY) -c ''; then touch $@; else \
 	  $(MAKE) --no-print-directory check-python || exit 1; \
 	  echo "Making $(VENV) from $(LOCK); this takes a minute or two, once"; \
 	  $(PYTHON) -m venv --clear $(VENV) && \
-	  $(INSTALL) $(LOCK) && { $(PY) -m pip check >/dev/null || $(INSTALL) $(CUDA); } && { $(PY) -m pip check >$(VENV)/missing || { cat $(VENV)/missing >&2; false; }; } && \
-	  cp $(LOCK) $(VENV)/dev.lock && printf '%s' "$(CURDIR)" > $(VENV)/.root && touch $@; fi
+	  $(INSTALL) $(LOCK) && \
+	  { { $(INSTALL) $(CPU); $(PY) -c 'import importlib.metadata as m; m.version("torch")'; } 2>/dev/null || $(INSTALL) $(TORCH); } && { $(PY) -m pip check >$(VENV)/missing || { cat $(VENV)/missing >&2; false; }; } && \
+	  cat $(LOCK) $(CPU) $(TORCH) > $(VENV)/dev.lock && printf '%s' "$(CURDIR)" > $(VENV)/.root && touch $@; fi
 
 $(READY): $(VENV)/.locked pyproject.toml
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .

@@ -1,12 +1,14 @@
-"""Write requirements/dev.lock and requirements/cuda.lock anew from requirements/dev.in: versions, and hashes of their files.
+"""Write requirements/*.lock anew from requirements/dev.in: versions, and hashes of their files.
 
     python tools/lock.py
 
 pip chooses the versions, for this interpreter. Every package then gets the hashes of all its wheels on the package index
-that Linux or macOS can use with Python 3.11 or newer, and of the file that pip chose here, which may come from elsewhere:
-the lock installs where torch is a CPU build of one's own, and where it is that of the index. Only wheels count where there
-are any: nothing is built on installation. The build of torch on the index for Linux asks for CUDA's packages; what it
-needs beside dev.lock is in cuda.lock. pip itself is left out: it is that of the interpreter.
+that Linux or macOS can use with Python 3.11 or newer, and of the file that pip chose here. Only wheels count where there are
+any: nothing is built on installation. pip itself is left out: it is that of the interpreter.
+
+dev.lock has all packages but torch. Where torch came from elsewhere than the index, as a build with a local version such as
+2.13.0+cpu, it is in torch-cpu.lock, and is installed where it is to be had. torch.lock has the build of the index, with what
+it needs of CUDA on Linux. (One entry with the hashes of both would not do: pip prefers files whose hash the index tells.)
 """
 
 from __future__ import annotations
@@ -27,11 +29,12 @@ from typing import Any
 FOLDER = Path(__file__).resolve().parent.parent / "requirements"
 OLDEST = 11
 """The oldest minor version of Python 3 whose wheels are listed."""
-MARKER = ' ; sys_platform == "linux"'
+MARKER, OF_CUDA = ' ; sys_platform == "linux"', ("cuda-", "nvidia-", "triton")
 SYSTEMS = ("any", "manylinux", "linux", "musllinux", "macosx")
 SUFFIXES = (".whl", ".tar.gz", ".zip")
 MADE = "# Written by `make lock` from dev.in. Do not edit.\n"
-CUDA = "# What the build of torch on the package index for Linux needs beside dev.lock.\n"
+CPU = "# The build of torch that was chosen where this was written, if it is not that of the package index. It is tried first.\n"
+TORCH = "# The build of torch on the package index, and what it needs of CUDA on Linux.\n"
 
 
 def main() -> None:
@@ -43,10 +46,15 @@ def main() -> None:
         python = str(Path(folder) / "bin" / "python")
         chosen = report_of(python, ["--requirement", str(FOLDER / "dev.in")], os.environ)
         index = index_of(python)
-        torch = chosen["torch"][0]
-        with_cuda = report_of(python, ["--use-feature=fast-deps", f"torch=={torch}"], index_alone(os.environ, index))
-    cuda = {name: found for name, found in with_cuda.items() if name not in chosen}
-    texts = {"dev.lock": MADE + lines(chosen, index, ""), "cuda.lock": MADE + CUDA + lines(cuda, index, MARKER)}
+        torch = chosen.pop("torch")
+        version = torch[0].split("+")[0]
+        of_index = report_of(python, ["--use-feature=fast-deps", f"torch=={version}"], index_alone(os.environ, index))
+    with_torch = {name: found for name, found in of_index.items() if name not in chosen}
+    texts = {
+        "dev.lock": MADE + lines(chosen, index),
+        "torch-cpu.lock": MADE + CPU + (requirement("torch", torch[0], [torch[1]]) if "+" in torch[0] else ""),
+        "torch.lock": MADE + TORCH + lines(with_torch, index),
+    }
     for name, text in texts.items():
         (FOLDER / f"{name}.new").write_text(text, encoding="utf-8")
         (FOLDER / f"{name}.new").replace(FOLDER / name)
@@ -54,14 +62,14 @@ def main() -> None:
 
 
 def report_of(python: str, wanted: list[str], environment: Any) -> dict[str, tuple[str, str]]:
-    """What pip would install, by name: the version without a local part, and the hash of the file."""
+    """What pip would install, by name: the version, and the hash of the file."""
     pip = [python, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed", "--report", "-"]
     answer = subprocess.run([*pip, *wanted], check=True, stdout=subprocess.PIPE, env=dict(environment)).stdout
     found = {}
     for entry in json.loads(answer)["install"]:
         about = entry["metadata"]
         hashes = entry["download_info"]["archive_info"]["hashes"]
-        found[normal(about["name"])] = (about["version"].split("+")[0], hashes["sha256"])
+        found[normal(about["name"])] = (about["version"], hashes["sha256"])
     found.pop("pip", None)
     return found
 
@@ -78,13 +86,20 @@ def index_alone(environment: Any, index: str) -> dict[str, str]:
     return kept | {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": index}
 
 
-def lines(packages: dict[str, tuple[str, str]], index: str, marker: str) -> str:
+def lines(packages: dict[str, tuple[str, str]], index: str) -> str:
     """A requirement with hashes for each package."""
-    text = []
-    for name, (version, chosen) in sorted(packages.items()):
-        hashes = sorted({chosen, *hashes_of(name, version, index)})
-        text.append(" \\\n    ".join([f"{name}=={version}{marker}", *(f"--hash=sha256:{value}" for value in hashes)]))
-    return "\n".join(text) + "\n"
+    found = sorted(packages.items())
+    return "".join(
+        requirement(name, version, [chosen, *hashes_of(name, version, index)]) for name, (version, chosen) in found
+    )
+
+
+def requirement(name: str, version: str, hashes: list[str]) -> str:
+    """One package with the hashes that its files may have."""
+    marker = MARKER if name.startswith(OF_CUDA) else ""
+    return (
+        " \\\n    ".join([f"{name}=={version}{marker}", *(f"--hash=sha256:{value}" for value in sorted(set(hashes)))]) + "\n"
+    )
 
 
 def hashes_of(name: str, version: str, index: str) -> list[str]:

@@ -145,7 +145,7 @@ def refuse_masked(name: str, values: Any) -> None:
     n_masked = np.ma.count_masked(values) if isinstance(values, np.ma.MaskedArray) else 0
     if n_masked:
         raise InputError(
-            f"{name} is a masked array with {n_masked} masked entries, which must go, as the mask would be lost: drop "
+            f"{name} is a masked array with {n_masked} masked entries, and its mask would be lost, so they must go: drop "
             f"those rows, or fill the gaps first, for instance with sklearn.impute.SimpleImputer() on "
             f"{name}.filled(numpy.nan)."
         )
