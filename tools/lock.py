@@ -33,7 +33,7 @@ MARKER, OF_CUDA = ' ; sys_platform == "linux"', ("cuda-", "nvidia-", "triton")
 SYSTEMS = ("any", "manylinux", "linux", "musllinux", "macosx")
 SUFFIXES = (".whl", ".tar.gz", ".zip")
 MADE = "# Written by `make lock` from dev.in. Do not edit.\n"
-CPU = "# The build of torch that was chosen where this was written, if it is not that of the package index. It is tried first.\n"
+CPU = "# The build of torch that was chosen where this was written, if it is not the index's. It is tried first.\n"
 TORCH = "# The build of torch on the package index, and what it needs of CUDA on Linux.\n"
 
 
