@@ -26,6 +26,7 @@ from bochner.archives import read_arrays
 from bochner.arrays import Array
 from bochner.criteria import Criterion, Fit
 from bochner.durable import PARTIAL, Log, replace_file, suppressed, write_all
+from bochner.errors import FileAccessError, InputError
 from bochner.features import FeatureGradient, FeatureMap
 from bochner.folds import FoldedRows, HeldOut, RunningSums
 from bochner.solvers.penalty_search import PENALTIES
@@ -177,10 +178,10 @@ class Checkpoint(NoCheckpoint):
             yield
         except BlockingIOError as error:
             told = f"Another fit is using checkpoint={str(self.folder)!r} now: give every fit a folder of its own."
-            raise OSError(error.errno, told) from error
+            raise FileAccessError(error.errno, told) from error
         except OSError as error:
             advice = "make room on the disk" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "make it writable"
-            raise OSError(
+            raise FileAccessError(
                 error.errno,
                 f"Cannot write to checkpoint={str(self.folder)!r}: {error.strerror or error}. Choose another folder, or "
                 f"{advice} and fit again, which goes on from what is there.",
@@ -192,7 +193,7 @@ class Checkpoint(NoCheckpoint):
             left = [path.name for path in self.folder.iterdir()]
             return bool(left) and FIT not in left and all(name.startswith("bochner-") for name in left)
         if self.folder.exists():
-            raise ValueError(f"checkpoint must be a folder, and {str(self.folder)!r} is a file.")
+            raise InputError(f"checkpoint must be a folder, and {str(self.folder)!r} is a file.")
         with self._writing():
             self.folder.mkdir(parents=True, exist_ok=True)
         return True
@@ -210,7 +211,7 @@ class Checkpoint(NoCheckpoint):
             return
         if key and self._worth_keeping:
             other = str(self.folder.with_name(f"{self.folder.name}-2"))
-            raise ValueError(
+            raise InputError(
                 f"checkpoint={str(self.folder)!r} is of another fit: {_difference(key, self.key)}. Give what it was to "
                 f"go on with that fit; to begin this one use another folder, as checkpoint={other!r}, or delete that one."
             )

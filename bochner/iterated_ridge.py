@@ -28,6 +28,7 @@ from bochner.arrays import Array, double, dtype_of, fetch, fetch64, is_foreign, 
 from bochner.blas import one_blas_thread, same_bits
 from bochner.criteria import FEW_FEATURES, Fit
 from bochner.engines.kernel_products import KernelProducts, room_for_values
+from bochner.errors import InputError
 from bochner.features import CentreMap, FeatureMap
 from bochner.folds import FoldedRows, Folds, HeldOut, Rows
 from bochner.solvers.conjugate_gradient import conjugate_gradient
@@ -90,7 +91,7 @@ class IteratedHeldOutError:
         budget: Any = None,
     ) -> None:
         if not isinstance(folds, Folds):
-            raise ValueError(
+            raise InputError(
                 "Conjugate gradients go over the rows again and again, and these are not in memory at once: use "
                 "HeldOutError, which makes its sums in one pass."
             )
@@ -108,7 +109,7 @@ class IteratedHeldOutError:
     ) -> IteratedEvaluation:
         """The criterion of a map, its penalty chosen: downhill from ``log_alpha`` in ``bounds``."""
         if gradient:
-            raise ValueError("IteratedHeldOutError has no gradient: use HeldOutError, or evaluate(..., gradient=False).")
+            raise InputError("IteratedHeldOutError has no gradient: use HeldOutError, or evaluate(..., gradient=False).")
         start = START if log_alpha is None else float(np.mean(log_alpha))
         start = float(np.clip(start, *np.log(bounds))) if self.penalty is None else float(np.log(self.penalty))
         with same_bits():
@@ -146,7 +147,7 @@ class IteratedHeldOutError:
     def _ridge(self, feature_map: FeatureMap, log_alpha: float) -> CentreRidge:
         """The kernel values and factors of a map: those of the latest one, if that is it."""
         if not isinstance(feature_map, CentreMap):
-            raise ValueError(
+            raise InputError(
                 f"IteratedHeldOutError is for centres of the kernel, CentreMap, and got {type(feature_map).__name__}: use "
                 "HeldOutError."
             )

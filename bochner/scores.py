@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from bochner.arrays import Array, fetch64
+from bochner.errors import InputError
 
 TINY = 1e-15
 
@@ -19,7 +20,7 @@ def scores(model: Any, X: Any, y: Any) -> list[list[str]]:
 def _of_numbers(model: Any, X: Any, y: Any) -> list[list[str]]:
     predicted, true = fetch64(model.predict(X)), fetch64(np.asarray(y))
     if predicted.shape != true.shape:
-        raise ValueError(f"y has shape {true.shape} and the predictions have shape {predicted.shape}.")
+        raise InputError(f"y has shape {true.shape} and the predictions have shape {predicted.shape}: give a y of theirs.")
     error = predicted - true
     found = [
         ["R\u00b2, share of the variance that is predicted", f"{_explained(true, predicted):.4f}"],

@@ -9,6 +9,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "bochner"
 LAYERS = (
+    ("errors",),
     ("archives", "blas", "durable", "memory"),
     ("threads",),
     ("tiled",),
@@ -45,9 +46,10 @@ LAYERS = (
 )
 """The rooms (a module or a folder each) from the ground up. A room sees those of the layers below, not its neighbours."""
 NARROWER = {
-    "solvers": {"arrays", "blas", "tiled", "losses", "penalties", "statistics"},
+    "solvers": {"errors", "arrays", "blas", "tiled", "losses", "penalties", "statistics"},
     "exact": {
         *(
+            "errors",
             "arrays",
             "blas",
             "tiled",
@@ -217,4 +219,4 @@ class A:
     assert set(imports(path)) == expected
     assert room("bochner.kernels.base") == "kernels"
     assert room("bochner") == "__init__"
-    assert allowed("solvers") == {"solvers", "arrays", "blas", "tiled", "losses", "penalties", "statistics"}
+    assert allowed("solvers") == {"solvers", "errors", "arrays", "blas", "tiled", "losses", "penalties", "statistics"}

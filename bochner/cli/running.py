@@ -13,13 +13,15 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any, NoReturn
 
+from bochner.errors import BochnerError
+
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 """Exit codes beside 0: what was asked for could not be done; it was asked for wrongly; Ctrl-C."""
 TRACE = "BOCHNER_TRACEBACK"
 """Environment variable that asks for the traceback of an error."""
 
 
-class CommandError(Exception):
+class CommandError(BochnerError):
     """What a command says when it cannot go on, and its exit code."""
 
     def __init__(self, message: str, code: int = FAILED) -> None:

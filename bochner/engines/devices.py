@@ -18,6 +18,7 @@ from bochner.arrays import Array, dense, dtype_of
 from bochner.engines.passes import predict_folds
 from bochner.engines.smaller_blocks import SmallerBlocksWarning, is_out_of_memory
 from bochner.engines.threads import map_blocks, row_blocks
+from bochner.errors import InputError, MissingPackageError
 from bochner.features import FeatureMap
 from bochner.folds import FoldedRows, Folds, Rows, RunningSums, stretches
 
@@ -340,11 +341,11 @@ def check_device(device: str) -> str:
     except (RuntimeError, TypeError):
         asked = None
     if asked is None or asked.type not in ("cpu", "cuda"):
-        raise ValueError(f"device must be 'cuda', 'cuda:' and the number of a GPU, or 'cpu', got {device!r}.")
+        raise InputError(f"device must be 'cuda', 'cuda:' and the number of a GPU, or 'cpu', got {device!r}.")
     there = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if asked.type == "cuda" and (asked.index or 0) >= there:
         has = "none" if there == 0 else ", ".join(f"'cuda:{number}'" for number in range(there))
-        raise ValueError(
+        raise InputError(
             f"device={device!r} was asked for and this machine has {has}: use device='cpu', or look at "
             "torch.cuda.is_available(), which needs a GPU, its driver and a build of PyTorch for CUDA."
         )
@@ -355,5 +356,7 @@ def _torch() -> Any:
     try:
         import torch
     except ImportError as error:
-        raise ImportError("Computations on a device are done by PyTorch, which is not here: pip install torch") from error
+        raise MissingPackageError(
+            "Computations on a device are done by PyTorch, which is not here: pip install torch"
+        ) from error
     return torch

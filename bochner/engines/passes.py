@@ -23,6 +23,7 @@ from bochner.arrays import Array, dense, double, dtype_of, fetch, host_view, is_
 from bochner.blas import same_bits
 from bochner.engines.smaller_blocks import each_block
 from bochner.engines.threads import map_blocks, row_blocks
+from bochner.errors import InputError
 from bochner.features import FEW_ROWS, FeatureGradient, FeatureMap
 from bochner.folds import FoldedRows, RemoteFolds, Rows, RunningSums, stretches
 from bochner.statistics import Moments, MomentSum
@@ -299,7 +300,7 @@ class PulledBack:
     def total(self) -> FeatureGradient:
         """The gradient, its parameters in NumPy arrays."""
         if self._sum is None:
-            raise ValueError("There are no rows to sum over: at least one is needed.")
+            raise InputError("There are no rows to sum over: at least one is needed, so give a table that has some.")
         return self._sum.named()
 
     def state(self) -> dict[str, Array]:

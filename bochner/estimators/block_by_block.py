@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial, wraps
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.arrays import Array
 from bochner.blas import same_bits
 from bochner.engines.dask_rows import DaskRows, Place, dask_layout, is_dask, map_rows
+from bochner.errors import InputError
 from bochner.estimators.blocks import (
     as_source,
     block_size,
@@ -25,6 +26,7 @@ from bochner.estimators.blocks import (
     weights_of,
 )
 from bochner.estimators.encoding import encoder_of
+from bochner.estimators.validation import Method
 from bochner.memory import as_bytes
 from bochner.rows import Block, EncodedRows, RowSource
 from bochner.rows.checks import check_values
@@ -42,7 +44,7 @@ def new_blocks(estimator: Any, source: RowSource) -> Generator[Block, None, None
         yield from blocks
 
 
-def block_by_block(method: Callable[..., Any]) -> Callable[..., Any]:
+def block_by_block(method: Method) -> Method:
     """Let a method of rows take a source too: block after block, with the results one under the other.
 
     That of a collection of Dask's is a dask.array, to be computed where the rows are.
@@ -59,7 +61,7 @@ def block_by_block(method: Callable[..., Any]) -> Callable[..., Any]:
         with closing(new_blocks(self, as_source(X))) as blocks:
             return _stack([method(self, block, *args, **options) for block in blocks])
 
-    return each
+    return cast(Method, each)
 
 
 def _by_partition(method: Callable[..., Any], estimator: Any, X: Any, *args: Any, **options: Any) -> Any:
@@ -82,7 +84,7 @@ def _of_rows(method: Callable[..., Any], estimator: Any, names: Any, args: Any, 
     except ValueError as error:
         where = f"partition {place.number}"
         check_values(replace(rows, start=0), where, start, names, None)  # which says more
-        raise ValueError(f"In {where}: {error}") from error
+        raise InputError(f"In {where}: {error}") from error
 
 
 def _first(result: Any, n: int) -> Any:
@@ -111,7 +113,7 @@ def _compared(estimator: Any, block: Block) -> tuple[Array, Array, Array]:
 def _stack(parts: Sequence[Any]) -> Any:
     """Several results as one: arrays, sparse matrices, or tuples of them."""
     if not parts:
-        raise ValueError("There are no rows: at least one is needed.")
+        raise InputError("There are no rows: at least one is needed, so give a table that has some.")
     if isinstance(parts[0], tuple):
         return tuple(_stack(some) for some in zip(*parts, strict=True))
     return sparse.vstack(parts, format="csr") if sparse.issparse(parts[0]) else np.concatenate(parts)

@@ -17,6 +17,7 @@ from bochner.arrays import Array
 from bochner.calibration import SoftmaxCalibration
 from bochner.criteria import Criterion
 from bochner.descent import Level
+from bochner.errors import InputError
 from bochner.estimators.blocks import FirstPass, as_source, learned_in_blocks, refuse_many_rows
 from bochner.estimators.labels import ClassSums, ScoreClassifier, check_labels, labels_beside
 from bochner.estimators.machine import KernelMachine, refuse_device
@@ -220,9 +221,12 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
         if self.loss == "squared":
             return super()._criterion()
         if self.criterion == "loo":
-            raise ValueError(f"criterion='loo' has a closed form for loss='squared' only, and loss is {self.loss!r}.")
+            raise InputError(
+                f"criterion='loo' has a closed form for loss='squared' only, and loss is {self.loss!r}: use "
+                "criterion='kfold'."
+            )
         if isinstance(self.alpha, str):
-            raise ValueError(f"alpha='per-target' needs loss='squared', and loss is {self.loss!r}.")
+            raise InputError(f"alpha='per-target' needs loss='squared', and loss is {self.loss!r}: use alpha=None.")
         return partial(HeldOutLoss, loss=LOSSES[self.loss], penalty=None if self.alpha is None else float(self.alpha))
 
     @property
@@ -241,7 +245,7 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
         if self.loss != "squared":
             refuse_device(self, f"loss={self.loss!r}", "loss='squared'")
         if self.checkpoint is not None and self.loss != "squared" and self.schedule == "full":
-            raise ValueError(
+            raise InputError(
                 f"checkpoint keeps evaluations of the squared error, and with loss={self.loss!r} and schedule='full' there "
                 "are none: use schedule='small-to-large', or checkpoint=None."
             )

@@ -22,6 +22,7 @@ from bochner.descent import Level
 from bochner.engines import moments, predict
 from bochner.engines.dask_rows import DaskRows, dask_rows, is_dask
 from bochner.engines.devices import check_device, on_device, predict_on
+from bochner.errors import InputError, NotEnoughMemoryError
 from bochner.estimators.block_by_block import new_blocks
 from bochner.estimators.blocks import (
     FirstPass,
@@ -293,7 +294,7 @@ class KernelMachine(KernelLearner):
             helps = needed - kept <= there
             advice = f"use fewer, such as {most}" + ", or keep_moments=False if there is no partial_fit to come" * helps
             what = "this machine has" if self.max_memory is None else "max_memory is"
-            raise ValueError(
+            raise NotEnoughMemoryError(
                 f"n_features={n_features} needs about {readable(needed)} for matrices of all pairs of features, and {what} "
                 f"{readable(there)}: {advice}."
             )
@@ -312,7 +313,7 @@ class KernelMachine(KernelLearner):
         fixed = float(self.alpha) if isinstance(self.alpha, numbers.Real) else None
         if self.criterion == "loo":
             if per_target:
-                raise ValueError("alpha='per-target' needs criterion='kfold' or 'holdout', not 'loo'.")
+                raise InputError("alpha='per-target' needs criterion='kfold' or 'holdout', not 'loo'.")
             return partial(LeaveOneOutError, penalty=fixed)
         return partial(HeldOutError, penalty=fixed, per_target=per_target)
 
@@ -353,7 +354,7 @@ class KernelMachine(KernelLearner):
             if self.keep_moments and isinstance(self.feature_map_, CentreMap):
                 n = self.feature_map_.n_features
                 advice = f"they are not made of {n} centres; begin with partial_fit, or fit with n_centres=2000"
-            raise ValueError(f"partial_fit needs the sums over earlier rows: {advice}.")
+            raise InputError(f"partial_fit needs the sums over earlier rows: {advice}.")
         if is_dask(X):
             source = dask_rows(X, y, sample_weight)
             check_columns(self, source, reset=False)
@@ -408,7 +409,7 @@ class KernelMachine(KernelLearner):
         n = self.n_features
         whole = isinstance(n, numbers.Integral) and not isinstance(n, bool) and n > 0
         if n is not None and not (whole and (n % 2 == 0 or self._families()[0].geometry == "additive")):
-            raise ValueError(
+            raise InputError(
                 f"n_features must be an even whole number, or None (four for each row, at least {FEWEST_FEATURES} and at "
                 f"most {MOST_FEATURES}), got {n!r}: features come as pairs of cosine and sine."
             )
@@ -486,6 +487,6 @@ def predicted(device: str | None, feature_map: FeatureMap, rows: Array, coef: Ar
 def refuse_device(estimator: Any, what: str, instead: str) -> None:
     """An error where an estimator has a device and something that is computed on the host."""
     if estimator.device is not None:
-        raise ValueError(
+        raise InputError(
             f"{what} is computed on the host, and device is {estimator.device!r}: use device=None, or {instead}."
         )

@@ -9,6 +9,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from bochner.arrays import Array, dense
+from bochner.errors import InputError
 from bochner.estimators.dictionary import MOST_FEATURES, SEARCH_FEATURES, default_features, kernel_dictionary
 from bochner.estimators.machine import KernelMachine
 from bochner.estimators.multiple_choices import check_choices
@@ -107,7 +108,7 @@ class KernelParts(Showing, Saved, BaseEstimator):
         if np.ndim(self.n_features) == 0:
             return [self._features_of(n_kernels, SEARCH_FEATURES)] * n_kernels
         if len(self.n_features) != n_kernels:
-            raise ValueError(
+            raise InputError(
                 f"n_features must be one number, or one for each of the {n_kernels} kernels, got {len(self.n_features)}."
             )
         return [int(size) for size in self.n_features]

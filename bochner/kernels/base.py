@@ -30,6 +30,7 @@ from bochner.arrays import (
     weighted_products,
     weighted_squares,
 )
+from bochner.errors import InputError
 from bochner.kernels.checks import matrix, positive
 
 Gradient = dict[str, Any]
@@ -63,7 +64,7 @@ class Kernel(ABC):
         X = matrix(X, "X")
         Z = X if Z is None else matrix(Z, "Z")
         if X.shape[1] != Z.shape[1]:
-            raise ValueError(f"X has {X.shape[1]} columns and Z has {Z.shape[1]}: give both the same columns.")
+            raise InputError(f"X has {X.shape[1]} columns and Z has {Z.shape[1]}: give both the same columns.")
         self.check_rows(X, argument="X")
         self.check_rows(Z, argument="Z")
         return self.exact(X, Z)
@@ -154,11 +155,11 @@ class Kernel(ABC):
             kind, remedy = "NaN", "fill the gaps first, for instance with sklearn.impute.SimpleImputer()"
             if not np.isnan(host[row, column]):
                 kind, remedy = "inf", "replace it by a finite number, for instance with numpy.nan_to_num(X)"
-            raise ValueError(
+            raise InputError(
                 f"{where} holds {kind}, and {type(self).__name__} needs finite numbers: drop such rows, or {remedy}."
             )
         sign = ">" if self.open_below else ">="
-        raise ValueError(
+        raise InputError(
             f"Negative values in data passed to {type(self).__name__}: {where} holds {host[row, column]:g}, and the kernel "
             f"needs values {sign} {self.lower:g}. Put sklearn.preprocessing.MinMaxScaler(clip=True) before it, or use a "
             "kernel of differences such as 'gaussian'."
@@ -170,7 +171,7 @@ class Kernel(ABC):
         """The scale of each of ``n_columns`` columns: (m,), the shared one repeated."""
         scale = np.asarray(self.scale)
         if scale.ndim and scale.shape[0] != n_columns:
-            raise ValueError(
+            raise InputError(
                 f"scale has {scale.shape[0]} entries and the rows have {n_columns} columns: give one number, or "
                 f"{n_columns} of them."
             )
@@ -191,7 +192,10 @@ class Kernel(ABC):
         values, start = {}, 0
         theta = np.asarray(theta, dtype=np.float64)
         if theta.shape != self.theta.shape:
-            raise ValueError(f"theta has shape {theta.shape}, and this kernel has {self.theta.shape[0]} parameters.")
+            raise InputError(
+                f"theta has shape {theta.shape}, and this kernel has {self.theta.shape[0]} parameters: give one "
+                "number for each."
+            )
         for name, value in self.parameters.items():
             size = np.size(value)
             part = np.exp(theta[start : start + size])
@@ -204,7 +208,7 @@ class Kernel(ABC):
         parts = []
         for name, value in self.parameters.items():
             if name not in gradient:
-                raise ValueError(
+                raise InputError(
                     f"{type(self).__name__} names {name!r} in `learnable`, but has no derivative in it: return one from "
                     "`transform_derivatives`, or leave the name out of `learnable`."
                 )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bochner.errors import InputError
 from bochner.rows.files import COMPRESSED, need
 from bochner.rows.source import Counted
 from bochner.rows.tables import ENCODE, TableFile, is_plain_number
@@ -101,7 +102,7 @@ class CsvTable(TableFile):
             line = self._first_line()
             found = next((each for each in other if each in line), None)
             if found is not None:
-                raise ValueError(
+                raise InputError(
                     f"{self.path} has one column where {self.delimiter!r} separates columns; it begins with {line[:60]!r}. "
                     f"Say delimiter={found!r}."
                 )

@@ -16,6 +16,7 @@ import numpy as np
 
 from bochner.archives import check_archive, check_header, read_header
 from bochner.arrays import Array
+from bochner.errors import InputError
 from bochner.rows.checks import as_targets, common_dtype
 from bochner.rows.columns import Choice, Wanted, as_list, shown
 from bochner.rows.files import find_files, guarded, need, reading, suggest
@@ -90,9 +91,9 @@ class NpzFile(StoreFile):
                 members = [name for name in archive.namelist() if name.endswith(".npy")]
                 store = {name.removesuffix(".npy"): self._member(archive, name, stack) for name in members}
             if {"indptr", "indices", "data", "shape"} <= store.keys():
-                raise ValueError(
-                    f"{self.path} is a sparse matrix: X = scipy.sparse.load_npz(path) reads it, and "
-                    "bochner.rows.from_arrays(X, y) takes it."
+                raise InputError(
+                    f"{self.path} is a sparse matrix: read it by X = scipy.sparse.load_npz(path), and "
+                    "give bochner.rows.from_arrays(X, y)."
                 )
             yield store
 
@@ -242,8 +243,9 @@ def open_stores(files: Sequence[StoreFile], wanted: Wanted, dtype: Any) -> RowSo
         choice = numbered.among(width, str(file.path))
         widths.append(width)
         if width != widths[0]:
-            raise ValueError(
-                f"{file.path} has {width} columns, and {files[0].path} has {widths[0]}: all files must have the same."
+            raise InputError(
+                f"{file.path} has {width} columns, and {files[0].path} has {widths[0]}: all files must have the same, "
+                "so open them apart."
             )
         parts.append(StorePart(file, roles, choice, n_rows))
     return RowSource(parts, Layout(len(choice.X), dtype or common_dtype(dtypes)))
@@ -266,7 +268,7 @@ def _beside(given: Any, role: str, files: Sequence[Path]) -> list[Path]:
         return []
     found = find_files(paths)
     if len(found) != len(files):
-        raise ValueError(
+        raise InputError(
             f"{role} must be a column's number, or .npy files, one for each of X: got {len(found)} for {len(files)} of X."
         )
     return found
@@ -276,7 +278,7 @@ def _roles(store: Store, wanted: Wanted, path: Path) -> tuple[Roles, Wanted]:
     """The arrays that are X, y and weight by name, and what is asked for by number: columns of X."""
     named = [c for c in as_list(wanted.columns) if isinstance(c, str)]
     if named and len(named) < len(as_list(wanted.columns)):
-        raise ValueError(f"columns must be names of arrays or numbers of columns of X, not both, got {wanted.columns!r}.")
+        raise InputError(f"columns must be names of arrays or numbers of columns of X, not both, got {wanted.columns!r}.")
     only = [name for name, array in store.items() if len(array.shape) == 2]
     X = named or [_default(store, X_NAMES) or (only[0] if len(only) == 1 else "X")]
     y = wanted.target if isinstance(wanted.target, str) else None
@@ -288,10 +290,10 @@ def _roles(store: Store, wanted: Wanted, path: Path) -> tuple[Roles, Wanted]:
     for name, role in [*((name, "columns") for name in X), (y, "target"), (weight, "weight")]:
         if name is not None and name not in store:
             hint = suggest(name, list(store))
-            raise ValueError(f"{path} has no array {name!r} (for {role}=).{hint} Its arrays are {shown(list(store))}.")
+            raise InputError(f"{path} has no array {name!r} (for {role}=).{hint} Its arrays are {shown(list(store))}.")
     for name, role in ((y, "target"), (weight, "weight")):
         if name in X:
-            raise ValueError(
+            raise InputError(
                 f"Array {name!r} is the {role} and also among columns: give another name by {role}= or columns=."
             )
     numbered = Wanted(
@@ -316,13 +318,13 @@ def _check_shapes(store: Store, roles: Roles, path: Path) -> tuple[int, int]:
         most = 1 if name == roles.weight else 2
         if not 1 <= len(array.shape) <= most or (is_x and len(roles.X) == 1 and len(array.shape) != 2):
             expected = "(rows, columns)" if is_x else "(rows,)" if most == 1 else "(rows,) or (rows, targets)"
-            raise ValueError(
+            raise InputError(
                 f"{label} has shape {array.shape}, and {expected} was expected: reshape it before it is written."
             )
         if array.shape[0] != n_rows:
-            raise ValueError(f"{label} has {array.shape[0]} rows, and {roles.X[0]!r} has {n_rows}: they must be the same.")
+            raise InputError(f"{label} has {array.shape[0]} rows, and {roles.X[0]!r} has {n_rows}: they must be the same.")
         if array.dtype.kind not in ("biuf" if name != roles.y else "biufUSOT"):
-            raise ValueError(
+            raise InputError(
                 f"{label} holds {array.dtype}, not numbers: encode text as numbers, and name fields one by one."
             )
         width += int(np.prod(array.shape[1:])) if is_x else 0

@@ -20,6 +20,7 @@ import numpy as np
 from scipy import sparse
 
 from bochner.arrays import Array
+from bochner.errors import InputError
 from bochner.rows.files import UnreadableError, guarded
 from bochner.rows.source import Block, Layout, Part, RowSource
 
@@ -74,7 +75,7 @@ class SvmlightPart(Part):
         row = start + int(np.searchsorted(lines.indptr, at, side="right")) - 1
         written = int(lines.columns[at])
         advice = "say zero_based=True" if written < self.first else f"say n_columns={written + 1 - self.first} or more"
-        raise ValueError(
+        raise InputError(
             f"{self.path}, row {row} has a column number {written}, and numbers from {self.first} to "
             f"{self.n_columns - 1 + self.first} were expected: {advice}."
         )
@@ -175,11 +176,11 @@ def _refuse_line(text: bytes, path: Path, n_before: int) -> None:
         stripped = re.sub(rb"\bqid:\S+", b"", line.partition(b"#")[0])
         if stripped.strip() and not (LINE.match(stripped) and _all_numbers(stripped)):
             short = line[:80].decode(errors="replace")
-            raise ValueError(
+            raise InputError(
                 f"{path}, line {n_before + i + 1} must be `target column:value ...`, all numbers, got {short!r}. "
                 "If the file is of another format, say which by format=."
             )
-    raise ValueError(f"{path} is not svmlight text. If it is of another format, say which by format=.")
+    raise InputError(f"{path} is not svmlight text. If it is of another format, say which by format=.")
 
 
 def _all_numbers(line: bytes) -> bool:

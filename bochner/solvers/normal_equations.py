@@ -17,6 +17,7 @@ from scipy.linalg import blas, lapack
 
 from bochner import tiled
 from bochner.arrays import Array, cholesky, dtype_of, is_foreign, namespace
+from bochner.errors import InputError
 from bochner.statistics import Moments
 
 
@@ -172,7 +173,7 @@ def factorise_fresh(make: Callable[[], Array], shift: float) -> Factor:
         matrix = matrix if is_foreign(matrix) else np.asfortranarray(matrix)
         scale = max(float(namespace(matrix).linalg.trace(matrix)) / len(matrix), np.finfo(np.float64).tiny)
         if not np.isfinite(scale + shift):
-            raise ValueError(
+            raise InputError(
                 "Sums over the rows are not finite: standardise the columns and targets, or look for huge values."
             )
         triangle, failed = cholesky(matrix, shift + jitter)

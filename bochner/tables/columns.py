@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bochner.arrays import Array
+from bochner.errors import InputError
 from bochner.tables.cells import DAY_SECONDS, as_numbers, clean_text, dates_of, text_of
 from bochner.tables.frames import Cells
 
@@ -182,12 +183,13 @@ def encoding_of(state: dict[str, Any]) -> Encoding:
     """The encoding of which ``state`` is the state; an error where it is that of none."""
     if not isinstance(state, dict) or state.get("kind") not in KINDS:
         given = state.get("kind") if isinstance(state, dict) else state
-        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {given!r}.")
+        raise InputError(f"kind must be one of {', '.join(KINDS)}, got {given!r}.")
     fields = {key: tuple(value) if isinstance(value, list) else value for key, value in state.items() if key != "kind"}
     wanted = {field.name for field in dataclass_fields(KINDS[state["kind"]])}
     if set(fields) != wanted or not all(FIELDS[name](value) for name, value in fields.items()):
-        raise ValueError(
-            f"A column of the kind {state['kind']!r} needs {', '.join(sorted(wanted))}, got {reprlib.repr(fields)}."
+        raise InputError(
+            f"A column of the kind {state['kind']!r} needs {', '.join(sorted(wanted))}, got {reprlib.repr(fields)}: "
+            "give what state() gave."
         )
     made: Encoding = KINDS[state["kind"]](**fields)
     return made
@@ -216,7 +218,7 @@ def _numbers_like_fit(name: str, cells: Cells) -> Array:
         return cells.values
     found = as_numbers(cells.values) if cells.kind != "times" else None
     if found is None:
-        raise ValueError(f"Column {name!r} held numbers in fit, and now it holds {_example(cells)}: give numbers.")
+        raise InputError(f"Column {name!r} held numbers in fit, and now it holds {_example(cells)}: give numbers.")
     return found
 
 
@@ -228,7 +230,7 @@ def _times_like_fit(name: str, cells: Cells) -> Array:
         return np.full(len(cells.values), np.datetime64("NaT"), dtype="datetime64[us]")
     found = dates_of(cells.values) if cells.kind in ("text", "levels") else None
     if found is None:
-        raise ValueError(
+        raise InputError(
             f"Column {name!r} held dates in fit, and now it holds {_example(cells)}: give dates, or text such as 2024-05-31."
         )
     return found
@@ -248,7 +250,7 @@ def _truth_of(name: str, text: str | None) -> float:
     if text is None:
         return np.nan
     if text.lower() not in TRUE_TEXT | FALSE_TEXT:
-        raise ValueError(f"Column {name!r} held true and false in fit, and now it holds {text!r}: give True or False.")
+        raise InputError(f"Column {name!r} held true and false in fit, and now it holds {text!r}: give True or False.")
     return float(text.lower() in TRUE_TEXT)
 
 

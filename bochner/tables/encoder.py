@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from bochner.arrays import Array
+from bochner.errors import InputError
 from bochner.tables.columns import Encoding, LeftOut, encoding_of
 from bochner.tables.frames import Cells, cells_of, is_table, row_count, table_names
 from bochner.tables.learning import MOST_VALUES, ColumnLearner
@@ -64,7 +65,7 @@ class TableEncoder:
 
     def __init__(self, most_levels: int = MOST_LEVELS) -> None:
         if most_levels < 2:
-            raise ValueError(f"most_levels must be 2 or more, got {most_levels}.")
+            raise InputError(f"most_levels must be 2 or more, got {most_levels}.")
         self.most_levels = most_levels
 
     # -- learning -----------------------------------------------------------------------------------------------------
@@ -88,7 +89,7 @@ class TableEncoder:
             for i in used:
                 learners[i].see(_cells(table, i, names[i]))
         if not learners:
-            raise ValueError("There are no tables to learn an encoding from: give at least one.")
+            raise InputError("There are no tables to learn an encoding from: give at least one.")
         return self._set(
             learner.encoding(self.most_levels) if i in used else LeftOut(learner.name) for i, learner in enumerate(learners)
         )
@@ -96,7 +97,10 @@ class TableEncoder:
     def _set(self, encodings: Iterable[Encoding]) -> Self:
         self.encodings = tuple(encodings)
         if not self.names_out:
-            raise ValueError(f"No column of the table can be learned from: all of {_shown(self.names_in)} were left out.")
+            raise InputError(
+                f"No column of the table can be learned from: all of {_shown(self.names_in)} were left out: give "
+                "columns with more than one value."
+            )
         return self
 
     # -- what was learned ---------------------------------------------------------------------------------------------
@@ -132,13 +136,13 @@ class TableEncoder:
         Columns are found by name, in any order; those that fit did not see are ignored.
         """
         if not is_table(table):
-            raise ValueError(
+            raise InputError(
                 f"A table of pandas, polars or pyarrow with the columns of fit is needed, got {type(table).__name__}: the "
                 f"columns are {_shown(self.names_in)}."
             )
         n_rows = row_count(table)
         if n_rows == 0:
-            raise ValueError("Found a table with 0 sample(s), and at least one row is needed.")
+            raise InputError("Found a table with 0 sample(s), and at least one row is needed: give some.")
         places = {name: i for i, name in enumerate(_unique_names(table))}
         self._refuse_missing(places)
         result = np.empty((n_rows, len(self.names_out)))
@@ -160,7 +164,7 @@ class TableEncoder:
             near = difflib.get_close_matches(name, [other for other in places if other not in self.names_in], n=1)
             hints.append(f"{name!r}" + (f" (is it {near[0]!r}?)" if near else ""))
         more = f" and {len(lacking) - 5} more" if len(lacking) > 5 else ""
-        raise ValueError(
+        raise InputError(
             f"The table lacks columns that were there in fit: {', '.join(hints)}{more}. It has {_shown(list(places))}: "
             "rename or add them."
         )
@@ -181,7 +185,10 @@ class TableEncoder:
     def from_state(cls, state: dict[str, Any]) -> Self:
         """The encoder of which ``state`` is the state; an error where it is that of none."""
         if not isinstance(state, dict) or not isinstance(state.get("columns"), list) or "most_levels" not in state:
-            raise ValueError("The state of a TableEncoder is a dict of most_levels and columns, as state() gives it.")
+            raise InputError(
+                f"The state of a TableEncoder must be a dict of most_levels and columns, got {type(state).__name__}: "
+                "give what state() gave."
+            )
         return cls(int(state["most_levels"]))._set(encoding_of(column) for column in state["columns"])
 
     def __repr__(self) -> str:
@@ -194,7 +201,7 @@ def _unique_names(table: Any) -> list[str]:
     names = [str(name) for name in table_names(table)]
     name, times = Counter(names).most_common(1)[0] if names else ("", 0)
     if times > 1:
-        raise ValueError(f"The table has {times} columns named {name!r}: names must differ.")
+        raise InputError(f"The table has {times} columns named {name!r}: names must differ, so rename one.")
     return names
 
 
@@ -202,7 +209,7 @@ def _cells(table: Any, i: int, name: str) -> Cells:
     try:
         return cells_of(table, i)
     except ValueError as error:
-        raise ValueError(f"Column {name!r} {error}.") from error
+        raise InputError(f"Column {name!r} {error}.") from error
 
 
 def _shown(names: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from bochner.arrays import Array
+from bochner.errors import InputError
 from bochner.tables.cells import as_numbers, dates_of
 from bochner.tables.columns import PARTS, Blank, Encoding, LeftOut, Levels, Numbers, Times, Truth, parts_of, seconds_of
 from bochner.tables.frames import Cells
@@ -65,7 +66,7 @@ class ColumnLearner:
             self.n_missing += len(cells.values)
             return
         if self.kind not in (None, cells.kind):
-            raise ValueError(
+            raise InputError(
                 f"Column {self.name!r} holds {self.kind} in some blocks of rows and {cells.kind} in others: write one kind."
             )
         self.kind = cells.kind

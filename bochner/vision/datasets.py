@@ -15,6 +15,7 @@ import numpy as np
 from scipy import ndimage
 
 from bochner.arrays import Array
+from bochner.errors import FileContentError
 from bochner.vision.images import LONGEST, full_size, label_values, read_image, read_labels, reduced
 
 VOID = 255
@@ -30,7 +31,7 @@ SHOWN = 5
 """Names that an error lists at most."""
 
 
-class DataError(ValueError):
+class DataError(FileContentError):
     """A data set with something missing or at odds: one line with the file."""
 
 

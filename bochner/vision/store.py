@@ -18,6 +18,7 @@ import bochner
 from bochner.archives import read_arrays
 from bochner.arrays import Array
 from bochner.durable import PARTIAL, Log, replace_file, suppressed, write_all
+from bochner.errors import FileContentError, InputError
 from bochner.vision.datasets import ImageSet
 
 HEADER, FAILED = "store.json", "failed.log"
@@ -28,7 +29,7 @@ FORMAT = 1
 UNREADABLE = (OSError, ValueError, KeyError)
 
 
-class StoreError(ValueError):
+class StoreError(FileContentError):
     """A store that cannot be used: one line that says why, and what to do."""
 
 
@@ -60,7 +61,7 @@ class Store:
 
     def __init__(self, folder: str | Path, configuration: Mapping[str, Any], stale: str = "refuse") -> None:
         if stale not in ("refuse", "redo"):
-            raise ValueError(f"stale must be 'refuse' or 'redo', got {stale!r}.")
+            raise InputError(f"stale must be 'refuse' or 'redo', got {stale!r}.")
         self.folder = Path(folder)
         self.configuration = dict(configuration)
         self.key = key_of(configuration)

@@ -257,7 +257,7 @@ def test_states_of_another_kind():
     with pytest.raises(ValueError, match=r"kind must be one of numbers, truth, .* got 'letters'"):
         TableEncoder.from_state({"most_levels": 3, "columns": [{"kind": "letters", "name": "a"}]})
     for wrong in ({}, [], {"most_levels": 3, "columns": 1}, {"columns": []}):
-        with pytest.raises(ValueError, match="The state of a TableEncoder is"):
+        with pytest.raises(ValueError, match="The state of a TableEncoder must be"):
             TableEncoder.from_state(wrong)
     good = {"kind": "numbers", "name": "a", "fill": 1.0, "gaps": False}
     assert TableEncoder.from_state({"most_levels": 3, "columns": [good]}).names_out == ["a"]
