@@ -16,7 +16,10 @@ from typing import IO, Any, TypeVar
 
 import numpy as np
 
+from bochner.errors import FileContentError
+
 Array = Any
+
 T = TypeVar("T")
 
 DENSEST = 1032
@@ -32,7 +35,7 @@ DAMAGED = (
 """What reading a file that is spoiled may end in, within Python's own readers."""
 
 
-class ArchiveError(ValueError):
+class ArchiveError(FileContentError):
     """A file that is no archive of arrays, or that promises more than it holds."""
 
 
@@ -69,7 +72,7 @@ def check_archive(archive: zipfile.ZipFile, size: int) -> None:
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ArchiveError(f"{info.filename!r} is compressed in a way that numpy.savez does not use")
         if info.flag_bits & 1:
-            raise ArchiveError(f"{info.filename!r} is encrypted")
+            raise ArchiveError(f"{info.filename!r} is encrypted: save it without a password")
         total, packed = total + info.file_size, packed + info.compress_size
     if packed > size:
         raise ArchiveError(f"it promises {packed} bytes of compressed arrays, and the file has {size}")

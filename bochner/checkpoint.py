@@ -296,7 +296,7 @@ class SavedPasses(PassKeeper):
         try:
             sums.restore({name: value for name, value in state.items() if name not in ("pass", "done")})
         except (ValueError, KeyError, TypeError, IndexError) as error:
-            raise ValueError(
+            raise InputError(
                 f"checkpoint={str(self.checkpoint.folder)!r} holds sums of other shapes than those of this fit ({error}): "
                 "delete that folder, and fit again."
             ) from error

@@ -23,6 +23,7 @@ from array_api_compat import device
 
 from bochner.arrays import Array, double, fetch, fetch64, fetch_numbers, is_foreign, namespace
 from bochner.criteria import Fit
+from bochner.errors import InputError
 from bochner.features import FeatureMap
 from bochner.features.centres import CentreKernels
 from bochner.folds import Folds, HeldOut, Rows
@@ -61,7 +62,7 @@ class FullHeldOutError:
 
     def __init__(self, folds: Any, *, precision: float = 1e-3) -> None:
         if not isinstance(folds, Folds):
-            raise ValueError(
+            raise InputError(
                 "A kernel matrix of all rows needs them in memory at once, and these come in blocks: use HeldOutError, "
                 "which makes its sums in one pass."
             )
@@ -78,7 +79,7 @@ class FullHeldOutError:
     ) -> FullEvaluation:
         """The criterion of the map's kernel, its penalty chosen: by Newton steps from ``log_alpha`` in ``bounds``."""
         if gradient:
-            raise ValueError("FullHeldOutError has no gradient: use HeldOutError, or evaluate(..., gradient=False).")
+            raise InputError("FullHeldOutError has no gradient: use HeldOutError, or evaluate(..., gradient=False).")
         held = self.folds.validated[0]
         others = [part for k, part in enumerate(self.folds.parts) if k != held]
         search = FullPenalties(FullRidge(_kernel_of(feature_map), others), self.folds.parts[held])

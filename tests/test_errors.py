@@ -26,7 +26,6 @@ BUILT_IN = {
     "TypeError": "caught by the function that raises it",
     "EOFError": "told again as UnreadableError",
     "TimeoutError": "told again as StateError",
-    "zipfile.BadZipFile": "told again as ReproduceError",
     "argparse.ArgumentTypeError": "what argparse asks for",
     "typer.Exit": "how a command ends",
     "Interrupted": "Ctrl-C of a command, which no fit may take for its own",

@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Callable, Generator
 from typing import TypeVar
 
+from bochner.errors import NotEnoughMemoryError
+
 T = TypeVar("T")
 
 
@@ -42,7 +44,7 @@ def each_block(n_rows: int, size: int, work: Callable[[slice], T]) -> Generator[
 def _half(size: int, error: BaseException) -> int:
     """Half of a number of rows, with a warning; a MemoryError where it is one row."""
     if size <= 1:
-        raise MemoryError(
+        raise NotEnoughMemoryError(
             "The device has no room for the features of a single row: let go of other arrays there, give fewer n_features, "
             "or leave out device=."
         ) from error

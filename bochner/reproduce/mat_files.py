@@ -20,6 +20,7 @@ from scipy import sparse
 
 from bochner.archives import DENSEST
 from bochner.arrays import Array
+from bochner.errors import FileContentError
 from bochner.reproduce.errors import ReproduceError
 
 HEADER, ARRAY, COMPRESSED = 128, 14, 15
@@ -36,7 +37,7 @@ DEEPEST = 50
 """Most arrays within arrays."""
 
 
-class MatError(ValueError):
+class MatError(FileContentError):
     """What is wrong with a file of MATLAB."""
 
 
@@ -124,7 +125,7 @@ def _numbers(parts: Parts, which: int, order: str, count: int, types: dict[int, 
     """The numbers of one of the elements that an array holds, as many as there should be."""
     kind, data = parts.held[which] if which < len(parts.held) else (9, b"")
     if kind not in types:
-        raise MatError(f"{parts.name!r} holds elements of type {kind} where there should be numbers")
+        raise MatError(f"{parts.name!r} holds elements of type {kind} where there should be numbers: save it again")
     numbers = np.frombuffer(data[: len(data) // int(types[kind][1]) * int(types[kind][1])], dtype=f"{order}{types[kind]}")
     if len(numbers) != count:
         raise MatError(f"{parts.name!r} of dimensions {parts.dimensions} holds {len(numbers)} numbers instead of {count}")
@@ -134,7 +135,7 @@ def _numbers(parts: Parts, which: int, order: str, count: int, types: dict[int, 
 def _cell(parts: Parts, order: str, depth: int) -> Array:
     """A cell, each entry an array of any kind."""
     if depth >= DEEPEST:
-        raise MatError(f"{parts.name!r} has cells within cells, more than {DEEPEST} deep")
+        raise MatError(f"{parts.name!r} has cells within cells, more than {DEEPEST} deep: use a cell of views")
     if math.prod(parts.dimensions) != len(parts.held):
         raise MatError(f"the cell {parts.name!r} of dimensions {parts.dimensions} has {len(parts.held)} entries")
     result = np.empty(len(parts.held), dtype=object)
