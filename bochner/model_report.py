@@ -99,11 +99,11 @@ def themed(draw: Callable[[Any], object], alt: str, caption: str = "", size: tup
 
 
 def _drawn(draw: Callable[[Any], object], name: str, size: tuple[float, float]) -> bytes:
-    from matplotlib import pyplot
+    from matplotlib import rc_context
     from matplotlib.figure import Figure as Canvas
 
     style: Any = theme(name)
-    with pyplot.rc_context(style):
+    with rc_context(style):
         canvas = Canvas(figsize=size, layout="constrained")
         draw(canvas.subplots())
         return figure_bytes(canvas)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -173,6 +174,17 @@ def test_the_method_of_a_model_writes_the_same_page(models, tmp_path):
     assert "<script" not in text
     assert "@import" not in text
     assert "url(" not in text
+
+
+def test_pictures_are_drawn_without_pyplot(models, monkeypatch):
+    """Its list of open figures and its current style are the user's: a report leaves both alone."""
+    import matplotlib
+
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    before = dict(matplotlib.rcParams)
+    model, X, y = models["metric"]
+    assert any(isinstance(block, Figure) for section in model_page(model, X, y).sections for block in section.blocks)
+    assert dict(matplotlib.rcParams) == before
 
 
 def test_a_model_that_is_not_fitted_has_none():

@@ -179,7 +179,7 @@ def test_ctrl_c_while_predictions_are_written(folder):
         start_new_session=True,
     )
     until = time.monotonic() + 120
-    while not list(folder.glob("never.csv.part")) and time.monotonic() < until and predict.poll() is None:
+    while not list(folder.glob("never.csv.*.part")) and time.monotonic() < until and predict.poll() is None:
         time.sleep(0.1)
     os.killpg(predict.pid, signal.SIGINT)  # as a terminal does
     try:
