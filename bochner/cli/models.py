@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from bochner.cli.running import USAGE, CommandError
 from bochner.cli.showing import new_console, print_json, print_table
 from bochner.cli.tasks import Asked, Problem, make_problem
 from bochner.descent import family_name
+from bochner.rows.csv_files import CsvStyle
 from bochner.tables.columns import Levels
 
 
@@ -30,9 +31,7 @@ def load_model(path: str) -> Any:
     return bochner.load(path)
 
 
-def predict(
-    model_path: str, data: str, output: str, *, std: bool, proba: bool, keep: Sequence[str], delimiter: str | None
-) -> int:
+def predict(model_path: str, data: str, output: str, *, std: bool, proba: bool, keep: Sequence[str], style: CsvStyle) -> int:
     """Predict all rows of a file, batch by batch, and write them; how many there were."""
     check_apart({"-o": output}, {"the model": model_path, "the data": data})
     model = load_model(model_path)
@@ -45,8 +44,30 @@ def predict(
         raise CommandError(f"{model_path} has not what --std needs: fit it with bochner fit --std.")
     if output != PIPE and not os.path.exists(output):
         check_place(output)
-    batches = read_batches(data, delimiter, text_columns(model))
+    batches = _batches(model, data, style)
     return write_batches(output, (_predicted(model, batch, data, std, proba, keep) for batch in batches if batch.num_rows))
+
+
+def _batches(model: Any, data: str, style: CsvStyle) -> Iterator[Any]:
+    """The rows of a file, with the names of the model's columns where the file has none."""
+    text = text_columns(model)
+    if style.header is not False:
+        return read_batches(data, style, text)
+    first = None if data == PIPE else next(read_batches(data, style), None)
+    if first is not None:  # the file's own numbers of the columns that are text
+        names = names_by_place(model, first.schema.names)
+        text = [own for own, name in zip(first.schema.names, names, strict=True) if name in text]
+    batches = read_batches(data, style, text)
+    return (batch.rename_columns(names_by_place(model, batch.schema.names)) for batch in batches)
+
+
+def names_by_place(model: Any, names: Sequence[str]) -> list[str]:
+    """Names of the columns of a file without names: their numbers in the file of the fit, if that many are there.
+
+    A file that has just the columns which the model sees, without the target and those that were dropped, has them in order.
+    """
+    known = [str(name) for name in getattr(model, "feature_names_in_", names)]
+    return known if len(known) == len(names) else list(names)
 
 
 def _predicted(model: Any, batch: Any, data: str, std: bool, proba: bool, keep: Sequence[str]) -> Any:
@@ -99,7 +120,7 @@ def rows_for(model: Any, table: Any, path: str) -> Any:
 # -- report, inspect, export ------------------------------------------------------------------------------------------
 
 
-def report(model_path: str, data: str | None, output: str, target: str | None, delimiter: str | None) -> str:
+def report(model_path: str, data: str | None, output: str, target: str | None, style: CsvStyle) -> str:
     """Write the page about a model; its path."""
     check_apart({"-o": output}, {"the model": model_path, "--data": data})
     model = load_model(model_path)
@@ -110,7 +131,7 @@ def report(model_path: str, data: str | None, output: str, target: str | None, d
         if target is None:
             raise CommandError("The model does not know the name of its target: give --target.", code=USAGE)
         task = "classification" if hasattr(model, "classes_") else "regression"
-        table = read_table(data, delimiter, text_columns(model))
+        table = read_table(data, style, text_columns(model))
         made = make_problem(table, Asked(find_column(target, table.schema.names, data, "--target"), task=task), data)
         test = Problem(rows_for(model, made.X, data), made.y, None, task)
     write_report(model, output, test, None if target is None else f"{Path(model_path).stem}: {target}")

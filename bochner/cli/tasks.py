@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from bochner.arrays import Array
-from bochner.cli.data import find_column
+from bochner.cli.data import by_number, find_column
 from bochner.cli.running import USAGE, CommandError, tell
 from bochner.tables.frames import cells_of
 
@@ -51,6 +51,11 @@ class Asked:
     weight: str | None = None
     drop: Sequence[str] = ()
     task: str = "auto"
+
+    def among(self, names: Sequence[str]) -> Asked:
+        """The same columns of a file without names, some of which may be asked for by their numbers."""
+        weight = None if self.weight is None else by_number(self.weight, names)
+        return Asked(by_number(self.target, names), weight, [by_number(name, names) for name in self.drop], self.task)
 
 
 def make_problem(table: Any, asked: Asked, path: str) -> Problem:

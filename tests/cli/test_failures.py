@@ -59,7 +59,7 @@ CASES = [
         2,
         "There is no kernel 'gausian' (--kernel). Did you mean 'gaussian'?",
     ),
-    ("fit people.csv --target income --features 7", 1, "--features must be an even whole number"),
+    ("fit people.csv --target income --features 7", 2, "--features must be an even whole number, or left out (four"),
     ("fit people.csv --target income --drop idd", 2, "has no column 'idd' (--drop). Did you mean 'id'?"),
     ("fit people.csv --target income --drop income", 2, "is both --target and among --drop"),
     ("fit people.csv --target income --weight noise --drop id,class", 1, "weights must be zero or more"),

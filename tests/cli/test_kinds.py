@@ -79,11 +79,11 @@ def test_nothing_that_is_read_is_written_over(tmp_path, typed):
 
 
 def test_a_first_text_that_comes_late_is_no_error(tmp_path, monkeypatch):
-    from bochner.cli import data
+    from bochner.rows import batches
 
-    monkeypatch.setattr(data, "CSV_BYTES", 1000)
+    monkeypatch.setattr(batches, "CSV_BYTES", 1000)
     lines(tmp_path / "late.csv", "a,b", [*((i, i) for i in range(2000)), (7, "x")])
-    table = data.read_table(str(tmp_path / "late.csv"))
+    table = batches.read_table(tmp_path / "late.csv")
     assert table.num_rows == 2001
     assert table.column("b")[2000].as_py() == "x"
     assert table.column("a")[2000].as_py() == 7
@@ -92,7 +92,7 @@ def test_a_first_text_that_comes_late_is_no_error(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "typed", "told"),
     [
-        ("1,2\n3,4\n5,6\n", "fit data.csv -t 2", "numbers in its first line (1, 2, ...)"),
+        ("1,2\n3,4\n5,6\n", "fit data.csv -t 2", "numbers in its first line (1, 2)"),
         ("x,y\n" + "".join(f"{i},€{i}.5\n" for i in range(60)), "fit data.csv -t y", "60 different ones in 60 rows"),
     ],
 )
