@@ -21,7 +21,10 @@ from tests.browsers import DESK, PHONE, chromium, opened
 pytest.importorskip("matplotlib").use("Agg")
 pytest.importorskip("pandas")
 
+import matplotlib.figure  # noqa: E402
+
 from bochner.model_report import model_page, write_model_report  # noqa: E402
+from bochner.plots import plot_relevance  # noqa: E402
 
 KERNELS = [
     ("acids", "gaussian", ["malic_acid", "ash"]),
@@ -127,6 +130,27 @@ def test_what_it_relies_on_are_relevances_and_scales(models):
     assert [float(row[1]) for row in table.rows] == pytest.approx(list(model.relevance_by_name().values()), abs=5e-4)
 
 
+def test_columns_that_were_encoded_stand_below_those_of_the_table():
+    """The command line and the report show the same columns in the same order, and parts add up to the whole."""
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"size": rng.standard_normal(80), "city": rng.choice(["Bonn", "Oslo", "Rome"], 80)})
+    y = table["size"] + 2.0 * (table["city"] == "Oslo") - (table["city"] == "Rome")
+    model = KernelRegressor("gaussian", n_features=20, tol=0.1, random_state=0).fit(table, y)
+    (found,) = blocks(model_page(model), "What it relies on", Table)
+    whole = model.relevance_by_name(by="column")
+    assert [row[0] for row in found.rows if not row[0].startswith("\u2003")] == list(whole)
+    parts = {row[0].strip(): float(row[1]) for row in found.rows if row[0].startswith("\u2003")}
+    assert set(parts) == {"city=Bonn", "city=Oslo", "city=Rome"}
+    assert sum(parts.values()) == pytest.approx(whole["city"], abs=2e-3)
+    at = [row[0] for row in found.rows].index("city")
+    assert {row[0].strip() for row in found.rows[at + 1 : at + 4]} == set(parts)
+    assert "city=" not in dict(blocks(model_page(model), "In short", Table)[0].rows)["relies on"]
+    ax = matplotlib.figure.Figure().subplots()
+    assert [label.get_text() for label in plot_relevance(model, ax).get_yticklabels()] == list(whole)
+
+
 def test_how_it_was_chosen_has_families_candidates_and_trials(models):
     model = models["regressor"][0]
     families = blocks(model_page(model), "How it was chosen", Table)[0]
@@ -178,8 +202,6 @@ def test_the_method_of_a_model_writes_the_same_page(models, tmp_path):
 
 def test_pictures_are_drawn_without_pyplot(models, monkeypatch):
     """Its list of open figures and its current style are the user's: a report leaves both alone."""
-    import matplotlib
-
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     before = dict(matplotlib.rcParams)
     model, X, y = models["metric"]

@@ -71,6 +71,8 @@ def fit(data: str, output: str, asked: Asked, options: FitOptions, bar: Bar, rep
     learn = _fit_blocks if in_blocks else _fit_table
     model, outcome, test = learn(data, asked, options, bar)
     model.target_name_ = outcome.target
+    if outcome.weight is not None:
+        model.weight_name_ = outcome.weight
     model.save(output, compact=not options.std)
     outcome.seconds, outcome.model, outcome.bytes = time.perf_counter() - began, output, os.path.getsize(output)
     if report is not None:
@@ -101,9 +103,9 @@ def check_apart(outputs: dict[str, str | None], inputs: dict[str, str | None]) -
 
 def write_report(model: Any, path: str, test: Problem | None, title: str | None) -> None:
     """The page about a model, with rows that it has not seen if there are any."""
-    X, y = (None, None) if test is None else (test.X, test.y)
+    X, y, weight = (None, None, None) if test is None else (test.X, test.y, test.weight)
     try:
-        model.report(path, X, y, title=title)
+        model.report(path, X, y, sample_weight=weight, title=title)
     except ModuleNotFoundError as error:
         raise CommandError(f"A report needs {error.name}, which is not installed: pip install bochner[plots]") from None
 
@@ -121,7 +123,7 @@ def _fit_table(data: str, asked: Asked, options: FitOptions, bar: Bar) -> tuple[
         tell(f"Note: {train.n_rows:,} rows may take minutes; --features 500 --kernel gaussian gives a first model sooner.")
     with bar.watching(model):
         model.fit(train.X, train.y, sample_weight=train.weight)
-    outcome = outcome_of(model, train, test, asked.target)
+    outcome = outcome_of(model, train, test, asked)
     if test is not None:
         bar.say("comparing with simple models")
         outcome.scores = {type(model).__name__: scores(model, test), **baselines(train, test, options.seed)}
@@ -189,7 +191,7 @@ def _fit_blocks(data: str, asked: Asked, options: FitOptions, bar: Bar) -> tuple
     model.fit(source)
     _name_classes(model, head)
     test = None if options.test_file is None else _test_file(options, asked, head)
-    outcome = outcome_of(model, head, test, asked.target)
+    outcome = outcome_of(model, head, test, asked)
     outcome.rows = source.n_rows
     if test is not None:
         outcome.scores = {type(model).__name__: scores(model, test), **baselines(head, test, options.seed)}
@@ -244,11 +246,12 @@ def _check_kernel(name: str, known: Sequence[str], where: str = "--kernel") -> N
         raise CommandError(f"There is no kernel {name!r} ({where}).{hint} There are {', '.join(names)}.", code=USAGE)
 
 
-def outcome_of(model: Any, train: Problem, test: Problem | None, target: str) -> Outcome:
+def outcome_of(model: Any, train: Problem, test: Problem | None, asked: Asked) -> Outcome:
     """What is said of a fit."""
     outcome = Outcome(
         task=train.task,
-        target=target,
+        target=asked.target,
+        weight=asked.weight,
         estimator=type(model).__name__,
         rows=train.n_rows,
         tested=0 if test is None else test.n_rows,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bochner.arrays import Array
-from bochner.cli.data import PIPE, find_column, read_batches, read_table, write_batches
+from bochner.cli.data import PIPE, by_number, find_column, read_batches, read_table, write_batches
 from bochner.cli.fitting import check_apart, check_place, write_report
 from bochner.cli.running import USAGE, CommandError
 from bochner.cli.showing import new_console, print_json, print_table
@@ -132,8 +132,11 @@ def report(model_path: str, data: str | None, output: str, target: str | None, s
             raise CommandError("The model does not know the name of its target: give --target.", code=USAGE)
         task = "classification" if hasattr(model, "classes_") else "regression"
         table = read_table(data, style, text_columns(model))
-        made = make_problem(table, Asked(find_column(target, table.schema.names, data, "--target"), task=task), data)
-        test = Problem(rows_for(model, made.X, data), made.y, None, task)
+        names = table.schema.names
+        weight = getattr(model, "weight_name_", None)  # by which rows are scored where they have it
+        target = find_column(by_number(target, names) if style.header is False else target, names, data, "--target")
+        made = make_problem(table, Asked(target, weight if weight in names else None, task=task), data)
+        test = Problem(rows_for(model, made.X, data), made.y, made.weight, task)
     write_report(model, output, test, None if target is None else f"{Path(model_path).stem}: {target}")
     return output
 

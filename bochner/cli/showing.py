@@ -79,6 +79,7 @@ class Outcome:
     rows: int
     tested: int
     columns: int
+    weight: str | None = None
     kernel: str | None = None
     scores: dict[str, dict[str, float]] = field(default_factory=dict)
     relevance: dict[str, float] = field(default_factory=dict)

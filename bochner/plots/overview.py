@@ -111,7 +111,7 @@ def _of_kernel(model: Any) -> Iterator[Picture]:
             "relevance of the columns",
             "How much predictions change where a column has the values of other rows, in units of the largest.",
             lambda ax: plot_relevance(model, ax),
-            rows=min(20, seen_width(model)),
+            rows=min(20, len(model.relevance_by_name(by="column"))),
         )
     if hasattr(model, "kernel_"):
         first, *second = leading_columns(model, 2)
@@ -134,7 +134,7 @@ def _of_kernel(model: Any) -> Iterator[Picture]:
             "metric",
             "Which columns move rows apart (the diagonal), and which do so together.",
             lambda ax: plot_metric(model, ax),
-            rows=min(20, seen_width(model)),
+            rows=min(20, len(model.relevance_by_name(by="column"))),
         )
         yield Picture(
             "learned",
