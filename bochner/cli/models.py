@@ -17,7 +17,7 @@ from bochner.cli.showing import new_console, print_json, print_table
 from bochner.cli.tasks import Asked, Problem, make_problem
 from bochner.descent import family_name
 from bochner.rows.csv_files import CsvStyle
-from bochner.tables.columns import Levels
+from bochner.tables.columns import Levels, Sums
 
 
 def load_model(path: str) -> Any:
@@ -101,9 +101,9 @@ def _arrow(values: Array) -> Any:
 
 
 def text_columns(model: Any) -> list[str]:
-    """Columns that held levels when a model was fitted: CSV of other rows has them as text too, such as 01 and true."""
+    """Columns that were text when a model was fitted: CSV of other rows has them as text too, such as 01 and 1.234."""
     encoder = getattr(model, "encoder_", None)
-    return [] if encoder is None else [each.name for each in encoder.encodings if isinstance(each, Levels)]
+    return [] if encoder is None else [each.name for each in encoder.encodings if isinstance(each, Levels | Sums)]
 
 
 def rows_for(model: Any, table: Any, path: str) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 from bochner.arrays import Array
 from bochner.tables.cells import DAY_SECONDS, as_numbers, clean_text, dates_of, text_of
 from bochner.tables.frames import Cells
+from bochner.tables.written import Amounts, Dates
 
 PARTS = ("year", "month", "day", "weekday", "hour")
 """Parts of a date that become columns where they vary, beside its seconds since 1970."""
@@ -62,6 +63,27 @@ class Numbers(Encoding):
         missing = np.isnan(values)
         filled = np.where(missing, self.fill, values)
         return np.stack([filled, missing], axis=1) if self.gaps else filled[:, None]
+
+
+@dataclass(frozen=True)
+class Sums(Numbers):
+    """Numbers that fit found as text with a ``sign`` of a currency or groups of digits, ``decimal`` before the fraction."""
+
+    decimal: str
+    sign: str
+    kind: ClassVar[str] = "sums"
+
+    def encode(self, cells: Cells) -> Array:
+        if cells.kind in ("text", "levels"):
+            found = Amounts(self.decimal, self.sign).read(cells.values)
+            if found is None:
+                like = "1.234,50" if self.decimal == "," else "1,234.50"
+                raise ValueError(
+                    f"Column {self.name!r} held numbers such as {like} {self.sign}".rstrip()
+                    + f" in fit, and now it holds {_example(cells)}: write them as in fit, or give numbers."
+                )
+            cells = Cells("numbers", found)
+        return super().encode(cells)
 
 
 @dataclass(frozen=True)
@@ -125,11 +147,26 @@ class Times(Encoding):
         return (*(f"{self.name}.{part}" for part in self.parts), f"{self.name}.seconds", *missing)
 
     def encode(self, cells: Cells) -> Array:
-        times = _times_like_fit(self.name, cells)
+        times = self._times(cells)
         missing = np.isnat(times)
         times = np.where(missing, np.datetime64(round(self.fill * 1e6), "us"), times)
         found = parts_of(times)
         return np.stack([*(found[part] for part in self.parts), seconds_of(times), *[missing] * self.gaps], axis=1)
+
+    def _times(self, cells: Cells) -> Array:
+        return _times_like_fit(self.name, cells)
+
+
+@dataclass(frozen=True)
+class WrittenTimes(Times):
+    """Dates that fit found as text with day and month in one ``order``, "dmy" or "mdy"."""
+
+    order: str
+    kind: ClassVar[str] = "written dates"
+
+    def _times(self, cells: Cells) -> Array:
+        found = Dates(self.order).read(cells.values) if cells.kind in ("text", "levels") else None
+        return super()._times(cells) if found is None else found
 
 
 @dataclass(frozen=True)
@@ -164,7 +201,7 @@ class LeftOut(Encoding):
         return False
 
 
-KINDS: dict[str, Any] = {kind.kind: kind for kind in (Numbers, Truth, Levels, Times, Blank, LeftOut)}
+KINDS: dict[str, Any] = {kind.kind: kind for kind in (Numbers, Truth, Sums, Levels, Times, WrittenTimes, Blank, LeftOut)}
 
 
 FIELDS: dict[str, Callable[[Any], bool]] = {
@@ -173,6 +210,9 @@ FIELDS: dict[str, Callable[[Any], bool]] = {
     "gaps": lambda value: isinstance(value, bool),
     "other": lambda value: isinstance(value, bool),
     "levels": lambda value: isinstance(value, tuple) and all(isinstance(level, str) for level in value),
+    "decimal": lambda value: value in (".", ","),
+    "sign": lambda value: isinstance(value, str),
+    "order": lambda value: value in ("dmy", "mdy"),
     "parts": lambda value: isinstance(value, tuple) and all(part in PARTS for part in value),
 }
 """What each field of a state must be."""

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from bochner import cli
 from bochner.metric_kernel import EFFORTS
 from tests.cli.shell import shell
 
@@ -93,7 +94,7 @@ def test_a_first_text_that_comes_late_is_no_error(tmp_path, monkeypatch):
     ("text", "typed", "told"),
     [
         ("1,2\n3,4\n5,6\n", "fit data.csv -t 2", "numbers in its first line (1, 2)"),
-        ("x,y\n" + "".join(f"{i},€{i}.5\n" for i in range(60)), "fit data.csv -t y", "60 different ones in 60 rows"),
+        ("x,y\n" + "".join(f"{i},{i} of 60\n" for i in range(60)), "fit data.csv -t y", "60 different ones in 60 rows"),
     ],
 )
 def test_targets_and_names_that_cannot_be_meant(tmp_path, text, typed, told):
@@ -117,3 +118,28 @@ def test_a_simple_model_that_is_better_is_told_of(tmp_path):
     done = shell("bochner fit data.csv -t y --features 2 --kernel laplacian -o m.safetensors", tmp_path)
     assert done.returncode == 0, done.stderr
     assert "Note: linear (ridge) is better than KernelRegressor here" in done.stderr
+
+
+def test_sums_of_money_and_dates_of_any_calendar(tmp_path, monkeypatch, capfd):
+    """A file as spreadsheets write it: the target has a currency, days come before months, a comma before the fraction."""
+    rng = np.random.default_rng(0)
+    sizes, days = rng.uniform(1000, 9000, 120), rng.integers(0, 300, 120)
+    when = [(np.datetime64("2023-01-01") + day).item() for day in days.tolist()]
+    money = [f"{s + 10 * d:,.2f} €".translate(str.maketrans(",.", ".,")) for s, d in zip(sizes, days, strict=True)]
+    text = [f"{s:,.1f}".translate(str.maketrans(",.", ".,")) for s in sizes]
+    rows = zip(text, [f"{day:%d/%m/%Y}" for day in when], money, strict=True)
+    (tmp_path / "data.csv").write_text("\n".join(["size;day;y", *map(";".join, rows)]), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    fit = "fit data.csv -t y --delimiter ; --features 40 --kernel gaussian --json -o m.safetensors"
+    assert cli.main(fit.split()) == 0
+    told = capfd.readouterr()
+    assert told.err == "Note: 'y' is read as numbers, in €.\n"
+    found = json.loads(told.out)
+    assert found["task"] == "regression"
+    assert set(found["relevance"]) == {"size", "day"}
+    assert found["scores"]["KernelRegressor"]["R2"] > 0.98
+    (tmp_path / "new.csv").write_text("size;day\n2.000;01/02/2023\n2.000,0;01/11/2023\n")
+    assert cli.main(["predict", "m.safetensors", "new.csv", "--delimiter", ";"]) == 0  # 2.000 is no 2 here
+    first, second = [float(line) for line in capfd.readouterr().out.split()[1:]]
+    assert first == pytest.approx(2310, abs=200)
+    assert second == pytest.approx(5040, abs=200)
