@@ -187,8 +187,8 @@ def _fit_blocks(data: str, asked: Asked, options: FitOptions, bar: Bar) -> tuple
         header=options.style.header,
     )
     model = make_model(head.task, options, columns)
-    model.verbose = int(bar.shown)
-    model.fit(source)
+    with bar.watching(model, own_line=True):
+        model.fit(source)
     _name_classes(model, head)
     test = None if options.test_file is None else _test_file(options, asked, head)
     outcome = outcome_of(model, head, test, asked)

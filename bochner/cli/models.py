@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,12 +14,12 @@ import numpy as np
 from bochner.arrays import Array
 from bochner.cli.data import PIPE, by_number, find_column, read_batches, read_table, write_batches
 from bochner.cli.fitting import check_apart, check_place, write_report
-from bochner.cli.running import USAGE, CommandError
+from bochner.cli.running import USAGE, CommandError, tell
 from bochner.cli.showing import new_console, print_json, print_table
 from bochner.cli.tasks import Asked, Problem, make_problem
 from bochner.descent import family_name
 from bochner.rows.csv_files import CsvStyle
-from bochner.tables.columns import Levels, Sums
+from bochner.tables.columns import Levels, Sums, UnseenLevelsWarning
 
 
 def load_model(path: str) -> Any:
@@ -44,8 +46,38 @@ def predict(model_path: str, data: str, output: str, *, std: bool, proba: bool, 
         raise CommandError(f"{model_path} has not what --std needs: fit it with bochner fit --std.")
     if output != PIPE and not os.path.exists(output):
         check_place(output)
-    batches = _batches(model, data, style)
-    return write_batches(output, (_predicted(model, batch, data, std, proba, keep) for batch in batches if batch.num_rows))
+    unseen = Unseen(model)
+    batches = (unseen.noted(batch) for batch in _batches(model, data, style) if batch.num_rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnseenLevelsWarning)  # told of once, at the end
+        rows = write_batches(output, (_predicted(model, batch, data, std, proba, keep) for batch in batches))
+    unseen.tell()
+    return rows
+
+
+class Unseen:
+    """Levels of the rows that a model has not seen, counted over batches."""
+
+    def __init__(self, model: Any) -> None:
+        self.encoder = getattr(model, "encoder_", None)
+        self.counts: Counter[str] = Counter()
+        self.examples: dict[str, str] = {}
+
+    def noted(self, batch: Any) -> Any:
+        """The same batch, after a look at its levels."""
+        for name, levels in {} if self.encoder is None else self.encoder.unseen(batch).items():
+            self.counts[name] += len(levels)
+            self.examples.setdefault(name, levels[0])
+        return batch
+
+    def tell(self) -> None:
+        """A line for each column that has any."""
+        for name, n in self.counts.items():
+            rows = "1 row" if n == 1 else f"{n:,} rows"
+            tell(
+                f"Warning: column {name!r} has levels that the fit did not see in {rows}, such as {self.examples[name]!r}: "
+                "they count as none of its levels."
+            )
 
 
 def _batches(model: Any, data: str, style: CsvStyle) -> Iterator[Any]:

@@ -50,7 +50,7 @@ def baselines(train: Problem, test: Problem, seed: int) -> dict[str, dict[str, f
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the model has told which columns are left out
         encoder = TableEncoder().fit(some.X)
-    rows, new = encoder.transform(some.X), encoder.transform(test.X)
+    (rows, _), (new, _) = encoder.encode(some.X), encoder.encode(test.X)  # the model has told of levels that are new, too
     spread = rows.std(axis=0)
     centre, spread = rows.mean(axis=0), np.where(spread > 0, spread, 1.0)
     rows, new = (rows - centre) / spread, (new - centre) / spread

@@ -20,6 +20,10 @@ PARTS = ("year", "month", "day", "weekday", "hour")
 TRUE_TEXT, FALSE_TEXT = frozenset(("true", "yes", "1")), frozenset(("false", "no", "0"))
 
 
+class UnseenLevelsWarning(UserWarning):
+    """Rows hold levels of a column that fit did not see."""
+
+
 @dataclass(frozen=True)
 class Encoding:
     """One column of a table; subclasses say what becomes of it."""
@@ -120,6 +124,13 @@ class Levels(Encoding):
     def names_out(self) -> tuple[str, ...]:
         shown = self.levels[1:] if self.is_binary else self.levels
         return tuple(f"{self.name}={level}" for level in (*shown, *["(other)"] * self.other, *["(missing)"] * self.gaps))
+
+    def unseen(self, cells: Cells) -> list[str]:
+        """Cells with levels that fit did not see, where these have no column of others."""
+        if self.other:
+            return []
+        known = {None, *self.levels}
+        return [value for value in _text_like_fit(cells) if value not in known]
 
     def encode(self, cells: Cells) -> Array:
         known: dict[str | None, int] = {level: i for i, level in enumerate(self.levels)}

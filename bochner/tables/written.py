@@ -105,7 +105,7 @@ class Amounts:
 
 @dataclass(frozen=True)
 class Dates:
-    """Dates such as 31/5/2024 ("dmy") or 5/31/2024 ("mdy"), and others that leave no doubt: 31.5.2024, 31 May 2024, ISO 8601."""
+    """Dates such as 31/5/2024 ("dmy") or 5/31/2024 ("mdy"), and those without doubt: 31.5.2024, 31 May 2024, ISO 8601."""
 
     order: str
 

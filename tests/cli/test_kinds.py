@@ -143,3 +143,20 @@ def test_sums_of_money_and_dates_of_any_calendar(tmp_path, monkeypatch, capfd):
     first, second = [float(line) for line in capfd.readouterr().out.split()[1:]]
     assert first == pytest.approx(2310, abs=200)
     assert second == pytest.approx(5040, abs=200)
+
+
+def test_levels_that_the_fit_did_not_see_are_told_of(tmp_path, monkeypatch, capfd):
+    """One line for each column, however many batches there are and whatever is asked for; nothing where all are known."""
+    from bochner.rows import batches
+
+    monkeypatch.setattr(batches, "CSV_BYTES", 500)
+    monkeypatch.chdir(tmp_path)
+    lines(tmp_path / "data.csv", "level,x,y", [(a, i, "bc"[i % 2]) for i, (a, _) in enumerate(rows_of_levels("uvw"))])
+    assert cli.main([*FIT.split()[1:], "-o", "m.safetensors"]) == 0
+    lines(tmp_path / "new.csv", "level,x", [*[("u", 1)] * 200, *[("Paris", 1)] * 100, ("Rome", 1), ("", 1)])
+    capfd.readouterr()
+    assert cli.main(["predict", "m.safetensors", "new.csv", "--proba", "-o", "out.csv"]) == 0
+    told = "has levels that the fit did not see in 101 rows, such as 'Paris': they count as none of its levels."
+    assert capfd.readouterr().err == f"Warning: column 'level' {told}\n302 rows to out.csv\n"
+    assert cli.main(["predict", "m.safetensors", "data.csv", "-o", "out.csv"]) == 0
+    assert capfd.readouterr().err == "60 rows to out.csv\n"
