@@ -364,8 +364,8 @@ class Told(Follower):
         self.left.append(self.works[-1].seconds_left)
 
 
-def test_the_share_that_is_behind_only_grows_and_time_left_is_an_upper_bound():
-    """By the evaluations that levels may take at most; the schedule of two families has several levels."""
+def test_the_share_that_is_behind_only_grows():
+    """The schedule of two families has several levels."""
     told = Told()
     X, y = table()
     KernelRegressor(["gaussian", "laplacian"], n_features=64, random_state=0, callback=told).fit(X, y)
@@ -387,8 +387,13 @@ def test_work_is_counted_by_evaluations_times_their_cost():
     assert work.seconds_left == pytest.approx((total - first) / first)
     work.add({"level": 2, "seconds": 2.0})  # the first level has ended early
     assert work.share == pytest.approx((4 * first + second) / total)
+    shares = [(work.add({"level": 2, "seconds": 3.0}), work.share)[1] for _ in range(6)]
+    assert shares[2:] == [1.0] * 4  # more than was thought
+    work = Work(plan)
+    for level in (1, 2):
+        work.add({"level": level, "seconds": float(level)})
     assert work.seconds_left == pytest.approx(2.0 * 3 * second / (first + second))
-    assert [left_in_words(s) for s in (None, 0.3, 12.3, 150)] == ["", "", ", up to 12 s left", ", up to 2 min left"]
+    assert [left_in_words(s) for s in (None, 0.3, 12.3, 150)] == ["", "", ", about 12 s left", ", about 2 min left"]
 
 
 def test_a_terminal_is_told_how_much_time_is_left():
@@ -397,10 +402,10 @@ def test_a_terminal_is_told_how_much_time_is_left():
     line = DescentLine(plan.levels, stream=stream, work=Work(plan))
     line({**record(1, 0.5), "seconds": 4.0})
     line.close()
-    assert "held-out error 0.5, up to 12 s left" in stream.getvalue()
+    assert "held-out error 0.5, about 12 s left" in stream.getvalue()
     paths = PathLine(4, stream=(stream := Terminal()))
     paths({"done": 1.0, "error": 0.5, "seconds": 2.0})
-    assert "path 2 of 4: held-out error 0.5 so far, up to 6 s left" in stream.getvalue()
+    assert "path 2 of 4: held-out error 0.5 so far, about 6 s left" in stream.getvalue()
 
 
 # -- passes over rows in blocks --------------------------------------------------------------------------------------------
