@@ -210,10 +210,10 @@ def _relies(model: Any, drawn: list[Picture]) -> Iterator[Block]:
     rows: list[list[str]] = []
     for name in list(whole)[:MOST_ROWS]:
         alone = len(parts[name]) == 1
-        rows.append([name, f"{whole[name]:.3f}", parts[name][0][2] if alone else ""])
+        rows.append([name, f"{whole[name]:.3f}", parts[name][0][2] if alone else DASH])
         rows += [] if alone else parts[name][:MOST_PARTS]
         if len(parts[name]) > MOST_PARTS:
-            rows.append([f"{INDENT}and {len(parts[name]) - MOST_PARTS} more", "", ""])
+            rows.append([f"{INDENT}and {len(parts[name]) - MOST_PARTS} more", DASH, DASH])
     several = any(len(some) > 1 for some in parts.values())
     yield from _figures(drawn, "relevance of the columns")
     yield Table(

@@ -12,6 +12,8 @@ from bochner.descent import Level, Plan, count_starts
 WIDTH = 20
 USUAL_STEPS = 10
 """Steps that a level takes, as far as is known before it ends."""
+TOO_EARLY = 0.02
+"""Share of the work from which on its speed tells something: small sizes take longer than their share."""
 ALWAYS_TOLD = 10
 """Passes each of which has a line; of later ones there is a line now and then."""
 PAUSE = 30.0
@@ -127,9 +129,9 @@ class Work:
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds that are left at the speed so far; None before the first record."""
+        """Seconds that are left at the speed so far; None while too little is behind to tell."""
         done = sum(count * cost for count, cost in zip(self._counts, self._cost, strict=True))
-        return self._seconds * self._ahead() / done if done else None
+        return self._seconds * self._ahead() / done if done and self.share >= TOO_EARLY else None
 
     def _ahead(self) -> float:
         k = max(self._level - 1, 0)

@@ -116,6 +116,16 @@ def test_scores_of_classes_are_those_of_scikit_learn(models):
     np.testing.assert_allclose([float(row[3].rstrip("%")) / 100 for row in rows], precision, atol=6e-4)
 
 
+def test_bars_are_spoken_of_where_there_are_any(models):
+    model, X, y = models["regressor"]
+    captions = []
+    for moments in (model.moments_, None):
+        again = pickle.loads(pickle.dumps(model))
+        again.moments_ = moments
+        captions.append(next(each.caption for each in blocks(model_page(again, X, y), "How good it is", Figure)))
+    assert ["bars are" in caption for caption in captions] == [True, False]
+
+
 def test_a_class_without_rows_has_a_dash(models):
     model, X, y = models["classifier"]
     first = class_scores(model, X[(y == 1).to_numpy()], y[y == 1])[0]
@@ -146,6 +156,7 @@ def test_columns_that_were_encoded_stand_below_those_of_the_table():
     assert sum(parts.values()) == pytest.approx(whole["city"], abs=2e-3)
     at = [row[0] for row in found.rows].index("city")
     assert {row[0].strip() for row in found.rows[at + 1 : at + 4]} == set(parts)
+    assert found.rows[at][2] == "\u2013"  # a scale is one of an encoded column
     assert "city=" not in dict(blocks(model_page(model), "In short", Table)[0].rows)["relies on"]
     ax = matplotlib.figure.Figure().subplots()
     assert [label.get_text() for label in plot_relevance(model, ax).get_yticklabels()] == list(whole)

@@ -76,7 +76,7 @@ def fit(data: str, output: str, asked: Asked, options: FitOptions, bar: Bar, rep
     model.save(output, compact=not options.std)
     outcome.seconds, outcome.model, outcome.bytes = time.perf_counter() - began, output, os.path.getsize(output)
     if report is not None:
-        write_report(model, report, test, outcome.target)
+        write_report(model, report, test, f"{Path(output).stem}: {outcome.target}")
         outcome.report = report
     return outcome
 

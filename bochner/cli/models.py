@@ -46,13 +46,20 @@ def predict(model_path: str, data: str, output: str, *, std: bool, proba: bool, 
         raise CommandError(f"{model_path} has not what --std needs: fit it with bochner fit --std.")
     if output != PIPE and not os.path.exists(output):
         check_place(output)
-    unseen = Unseen(model)
+    unseen, by_place = Unseen(model), style.header is False
     batches = (unseen.noted(batch) for batch in _batches(model, data, style) if batch.num_rows)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnseenLevelsWarning)  # told of once, at the end
-        rows = write_batches(output, (_predicted(model, batch, data, std, proba, keep) for batch in batches))
+        rows = write_batches(
+            output, (_predicted(model, batch, data, std, proba, _kept(keep, batch, by_place)) for batch in batches)
+        )
     unseen.tell()
     return rows
+
+
+def _kept(keep: Sequence[str], batch: Any, by_place: bool) -> list[str]:
+    """Names of columns to keep, which a file without names may have numbers for."""
+    return [by_number(name, batch.schema.names) if by_place else name for name in keep]
 
 
 class Unseen:
@@ -106,7 +113,8 @@ def _predicted(model: Any, batch: Any, data: str, std: bool, proba: bool, keep: 
     """A batch of predictions beside the columns that are kept."""
     import pyarrow as pa
 
-    kept = {name: batch.column(find_column(name, batch.schema.names, data, "--keep")) for name in keep}
+    names = batch.schema.names
+    kept = {name: batch.column(find_column(name, names, data, "--keep")) for name in keep}
     X = rows_for(model, pa.Table.from_batches([batch]), data)
     target = getattr(model, "target_name_", "prediction")
     target = f"{target} (predicted)" if target in kept else target

@@ -156,7 +156,9 @@ def print_table(console: Any, title: str, header: list[str], rows: list[list[str
 
     if not rows:
         return
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_header=any(header), pad_edge=False)
+    if title:  # a line of its own: a title of the table's would be broken at its width
+        console.print(title, style="italic", highlight=False, markup=False)
+    table = Table(box=box.SIMPLE_HEAD, show_header=any(header), pad_edge=False)
     for i, name in enumerate(header):
         left = i == 0 or (not any(header) and i == len(header) - 1)
         table.add_column(name, justify="left" if left else "right", overflow="fold")

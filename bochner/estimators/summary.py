@@ -125,8 +125,7 @@ def _relevance(model: Any) -> str:
         return ""
     named = [(name, value) for name, value in model.relevance_by_name(by="column").items() if value > 0]
     text = ", ".join(f"{name} {value:.2f}" for name, value in named[:TOP])
-    more = _counted(len(named) - TOP, "more column")
-    rest = f"; {more} less" if len(named) > TOP else ""
+    rest = f"; less on {_counted(len(named) - TOP, 'more column')}" if len(named) > TOP else ""
     out = len(model.relevance_by_name(by="column")) - len(named)
     return f"{text}{rest}" + (f"; {_counted(out, 'column')} not at all" if out else "")
 

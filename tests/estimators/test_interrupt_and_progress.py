@@ -14,7 +14,7 @@ from bochner.descent import Level, Plan, family_name
 from bochner.exact import KernelRidgeGD
 from bochner.kernels import Cauchy, Gaussian, get_kernel
 from bochner.kernels.ties import SharedScales
-from bochner.progress import WIDTH, CountLine, DescentLine, Follower, PassLine, PathLine, Work, left_in_words
+from bochner.progress import TOO_EARLY, WIDTH, CountLine, DescentLine, Follower, PassLine, PathLine, Work, left_in_words
 from tests.estimators.learners import each_learner, fixed, output, regressor, small, table, targets
 
 
@@ -373,7 +373,7 @@ def test_the_share_that_is_behind_only_grows():
     assert len(told.shares) > 5
     assert told.shares == sorted(told.shares)
     assert 0 < told.shares[0] < 0.5 < told.shares[-1] <= 1
-    assert all(left >= 0 for left in told.left)
+    assert all(left is None if share < TOO_EARLY else left >= 0 for left, share in zip(told.left, told.shares, strict=True))
 
 
 def test_work_is_counted_by_evaluations_times_their_cost():
