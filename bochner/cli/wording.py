@@ -38,6 +38,7 @@ PHRASES = (
     (re.compile(r"(?<=[ (])y (?=has|holds|contains|is|must)"), "the target "),
     (re.compile(r"\bX and y\b"), "the columns and the target"),
     (re.compile(r"\bcheck X\b"), "check the columns"),
+    (re.compile(r"\bwhat model\.save\(path\) writes"), "what bochner fit writes"),
     (re.compile(r",? (?:for instance )?(?:with|by) (?:numpy|sklearn|pandas)\.[\w.]+\([^)]*\)"), ""),
     (re.compile(r"\bPut sklearn\.\S+ before it, or use\b"), "Use"),
     (re.compile(r", or look at torch\.cuda\.is_available\(\), which needs (.*)\.$"), r". A GPU needs \1."),

@@ -53,6 +53,7 @@ def test_messages_speak_of_options(call, said, blamed):
         ("Another fit is using checkpoint='kept' now.", "Another fit is using --checkpoint 'kept' now."),
         ("it has no line of names, say header=False.", "it has no line of names, say --no-header."),
         ("Say delimiter=';'.", "Say --delimiter ';'."),
+        ("Expected is what model.save(path) writes.", "Expected is what bochner fit writes."),
     ],
 )
 def test_names_of_parameters_become_options_and_quoted_text_stays(text, told):
