@@ -45,9 +45,7 @@ class Effort(StrEnum):
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
-Delimiter = Annotated[
-    str | None, typer.Option(help="What separates columns of CSV, such as ';' or tab.", show_default=False)
-]
+Delimiter = Annotated[str | None, typer.Option(help="What separates columns of CSV: ';', tab, ...", show_default=False)]
 NoHeader = Annotated[
     bool,
     typer.Option("--no-header", help="CSV without a line of names: columns are f0, f1, ... or numbers, -1 the last."),
