@@ -31,7 +31,7 @@ BUILT_IN = {
     "Interrupted": "Ctrl-C of a command, which no fit may take for its own",
 }
 """What is raised beside the family, and why."""
-MADE_BEFORE = {"_lost": "StateError", "better": "UnreadableError"}
+MADE_BEFORE = {"_lost": "StateError", "better": "UnreadableError", "not_that_type": "UnreadableError"}
 """Functions and names that hold an error of the family."""
 FEW = {"cli": 17, "vision": 27, "reproduce": 5, "persistence": 13}
 """Messages in these rooms that do not say what to type: as many as there are, and none may be added."""

@@ -43,6 +43,7 @@ LAYERS = (
     ("vision",),
     ("reproduce",),
     ("cli",),
+    ("__main__",),
 )
 """The rooms (a module or a folder each) from the ground up. A room sees those of the layers below, not its neighbours."""
 NARROWER = {

@@ -44,7 +44,7 @@ from bochner.folds import FoldedRows, Folds, Rows
 from bochner.kernels import Kernel, MetricKernel, get_kernel
 from bochner.kernels.ties import SharedScales
 from bochner.penalties import SCALE_PENALTIES
-from bochner.progress import DescentLine
+from bochner.progress import DescentLine, Follower, Work
 from bochner.standardise import Standardiser
 
 AUTO_KERNELS = ("gaussian", "cauchy", "matern32")
@@ -270,7 +270,11 @@ class KernelLearner(Showing, Saved, BaseEstimator):
 
     def _watching(self, plan: Plan) -> AbstractContextManager[Any]:
         """A context with the callback of a descent: the user's, behind a progress line if ``verbose``."""
-        return closing(DescentLine(plan.levels, self.callback)) if self.verbose else nullcontext(self.callback)
+        if isinstance(self.callback, Follower):
+            self.callback.begins(Work(plan))
+        return (
+            closing(DescentLine(plan.levels, self.callback, work=Work(plan))) if self.verbose else nullcontext(self.callback)
+        )
 
     def _keep_kernel(self, kernel: Kernel) -> None:
         """A kernel of standardised rows as fitted attributes, in the units of the data."""

@@ -24,6 +24,8 @@ FOOT = 0.2
 def plot_relevance(model: Any, ax: Axes | None = None, top: int = 20) -> Axes:
     """The relevance of each column to what a model predicts as bars, the ``top`` most relevant ones from the top down.
 
+    Columns are those of the table; what they were encoded as counts to them.
+
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes
@@ -36,7 +38,7 @@ def plot_relevance(model: Any, ax: Axes | None = None, top: int = 20) -> Axes:
     require(model, "relevance_")
     if top < 1:
         raise InputError(f"top must be the number of columns to show, at least 1, got {top!r}.")
-    everything = model.relevance_by_name()
+    everything = model.relevance_by_name(by="column")
     names, values = list(everything)[:top], list(everything.values())[:top]
     ax = given_or_new(ax)
     ax.barh(range(len(names)), values, color="C0", height=0.7)

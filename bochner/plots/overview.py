@@ -112,7 +112,7 @@ def _of_kernel(model: Any) -> Iterator[Picture]:
             "relevance of the columns",
             "How much predictions change where a column has the values of other rows, in units of the largest.",
             lambda ax: plot_relevance(model, ax),
-            rows=min(20, seen_width(model)),
+            rows=min(20, len(model.relevance_by_name(by="column"))),
         )
     if hasattr(model, "kernel_"):
         first, *second = leading_columns(model, 2)
@@ -135,7 +135,7 @@ def _of_kernel(model: Any) -> Iterator[Picture]:
             "metric",
             "Which columns move rows apart (the diagonal), and which do so together.",
             lambda ax: plot_metric(model, ax),
-            rows=min(20, seen_width(model)),
+            rows=min(20, len(model.relevance_by_name(by="column"))),
         )
         yield Picture(
             "learned",
@@ -185,7 +185,8 @@ def _of_rows(model: Any, X: Any, y: Any) -> Iterator[Picture]:
         yield Picture(
             "quality",
             "predicted against true",
-            "On the diagonal predictions are right; bars are two standard deviations to each side.",
+            "On the diagonal predictions are right"
+            + ("; bars are two standard deviations to each side." if getattr(model, "moments_", None) is not None else "."),
             lambda ax: plot_predictions(model, X, y, ax),
         )
     if _can_shrink(model):

@@ -14,10 +14,15 @@ from bochner.arrays import Array
 from bochner.errors import InputError
 from bochner.tables.cells import DAY_SECONDS, as_numbers, clean_text, dates_of, text_of
 from bochner.tables.frames import Cells
+from bochner.tables.written import Amounts, Dates
 
 PARTS = ("year", "month", "day", "weekday", "hour")
 """Parts of a date that become columns where they vary, beside its seconds since 1970."""
 TRUE_TEXT, FALSE_TEXT = frozenset(("true", "yes", "1")), frozenset(("false", "no", "0"))
+
+
+class UnseenLevelsWarning(UserWarning):
+    """Rows hold levels of a column that fit did not see."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,27 @@ class Numbers(Encoding):
 
 
 @dataclass(frozen=True)
+class Sums(Numbers):
+    """Numbers that fit found as text with a ``sign`` of a currency or groups of digits, ``decimal`` before the fraction."""
+
+    decimal: str
+    sign: str
+    kind: ClassVar[str] = "sums"
+
+    def encode(self, cells: Cells) -> Array:
+        if cells.kind in ("text", "levels"):
+            found = Amounts(self.decimal, self.sign).read(cells.values)
+            if found is None:
+                like = "1.234,50" if self.decimal == "," else "1,234.50"
+                raise InputError(
+                    f"Column {self.name!r} held numbers such as {like} {self.sign}".rstrip()
+                    + f" in fit, and now it holds {_example(cells)}: write them as in fit, or give numbers."
+                )
+            cells = Cells("numbers", found)
+        return super().encode(cells)
+
+
+@dataclass(frozen=True)
 class Truth(Numbers):
     """True and false as one and zero, otherwise like numbers."""
 
@@ -100,6 +126,13 @@ class Levels(Encoding):
         shown = self.levels[1:] if self.is_binary else self.levels
         return tuple(f"{self.name}={level}" for level in (*shown, *["(other)"] * self.other, *["(missing)"] * self.gaps))
 
+    def unseen(self, cells: Cells) -> list[str]:
+        """Cells with levels that fit did not see, where these have no column of others."""
+        if self.other:
+            return []
+        known = {None, *self.levels}
+        return [value for value in _text_like_fit(cells) if value not in known]
+
     def encode(self, cells: Cells) -> Array:
         known: dict[str | None, int] = {level: i for i, level in enumerate(self.levels)}
         width = len(self.levels) + self.other + self.gaps
@@ -126,11 +159,26 @@ class Times(Encoding):
         return (*(f"{self.name}.{part}" for part in self.parts), f"{self.name}.seconds", *missing)
 
     def encode(self, cells: Cells) -> Array:
-        times = _times_like_fit(self.name, cells)
+        times = self._times(cells)
         missing = np.isnat(times)
         times = np.where(missing, np.datetime64(round(self.fill * 1e6), "us"), times)
         found = parts_of(times)
         return np.stack([*(found[part] for part in self.parts), seconds_of(times), *[missing] * self.gaps], axis=1)
+
+    def _times(self, cells: Cells) -> Array:
+        return _times_like_fit(self.name, cells)
+
+
+@dataclass(frozen=True)
+class WrittenTimes(Times):
+    """Dates that fit found as text with day and month in one ``order``, "dmy" or "mdy"."""
+
+    order: str
+    kind: ClassVar[str] = "written dates"
+
+    def _times(self, cells: Cells) -> Array:
+        found = Dates(self.order).read(cells.values) if cells.kind in ("text", "levels") else None
+        return super()._times(cells) if found is None else found
 
 
 @dataclass(frozen=True)
@@ -165,7 +213,7 @@ class LeftOut(Encoding):
         return False
 
 
-KINDS: dict[str, Any] = {kind.kind: kind for kind in (Numbers, Truth, Levels, Times, Blank, LeftOut)}
+KINDS: dict[str, Any] = {kind.kind: kind for kind in (Numbers, Truth, Sums, Levels, Times, WrittenTimes, Blank, LeftOut)}
 
 
 FIELDS: dict[str, Callable[[Any], bool]] = {
@@ -174,6 +222,9 @@ FIELDS: dict[str, Callable[[Any], bool]] = {
     "gaps": lambda value: isinstance(value, bool),
     "other": lambda value: isinstance(value, bool),
     "levels": lambda value: isinstance(value, tuple) and all(isinstance(level, str) for level in value),
+    "decimal": lambda value: value in (".", ","),
+    "sign": lambda value: isinstance(value, str),
+    "order": lambda value: value in ("dmy", "mdy"),
     "parts": lambda value: isinstance(value, tuple) and all(part in PARTS for part in value),
 }
 """What each field of a state must be."""

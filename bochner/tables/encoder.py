@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
@@ -11,7 +12,7 @@ import numpy as np
 
 from bochner.arrays import Array
 from bochner.errors import InputError
-from bochner.tables.columns import Encoding, LeftOut, encoding_of
+from bochner.tables.columns import Encoding, LeftOut, Levels, UnseenLevelsWarning, encoding_of
 from bochner.tables.frames import Cells, cells_of, is_table, row_count, table_names
 from bochner.tables.learning import MOST_VALUES, ColumnLearner
 
@@ -23,18 +24,19 @@ class TableEncoder:
     """Columns of a table of pandas, polars or pyarrow as columns of numbers.
 
     - Numbers stay as they are. Missing cells have the median, and ``name=(missing)`` says where they are if any were in
-      fit. Durations and times of day become seconds, text that is all numbers becomes numbers.
+      fit. Durations and times of day become seconds, text that is all numbers or amounts becomes numbers.
     - True and false become 1 and 0; missing cells have the more frequent one.
     - Categories and text become ``name=level`` for each level, sorted; one column where there are two levels. Past
       ``most_levels`` they are the most frequent ones and ``name=(other)``. ``name=(missing)`` if cells were missing in fit.
-    - Dates, and text that is all dates of ISO 8601, become ``name.year``, month, day, weekday (Monday is 0) and hour, as far
-      as these vary, and ``name.seconds`` since 1970, all by the clock of the column's own time zone. Missing cells have the
-      median date.
+    - Dates, and text that is all dates (of ISO 8601, or others that leave no doubt), become ``name.year``, month, day,
+      weekday (Monday is 0) and hour, as far as these vary, and ``name.seconds`` since 1970, all by the clock of the column's
+      own time zone. Missing cells have the median date.
     - Text of more distinct values than ``most_levels`` and than 30 % of its cells, or than 10,000, is left out, with a
       warning.
     - Columns without any cell, or of one level, are zero.
 
-    Text such as "", "NA" or "?" is a missing cell. Levels that were not there in fit are other ones, or zero everywhere.
+    Text such as "", "NA" or "?" is a missing cell. Levels that were not there in fit are other ones, or zero everywhere,
+    with a warning.
 
     Parameters
     ----------
@@ -133,8 +135,16 @@ class TableEncoder:
     def transform(self, table: Any) -> Array:
         """A table (n, m) as float64 (n, k).
 
-        Columns are found by name, in any order; those that fit did not see are ignored.
+        Columns are found by name, in any order; those that fit did not see are ignored. An :class:`UnseenLevelsWarning`
+        says where levels are that fit did not see, and that have no column of others.
         """
+        result, unseen = self.encode(table)
+        if unseen:
+            warnings.warn(about_unseen(unseen, len(result)), UnseenLevelsWarning, stacklevel=2)
+        return result
+
+    def encode(self, table: Any) -> tuple[Array, dict[str, list[str]]]:
+        """The same without a warning: the encoded rows, and by the names of columns the levels that fit did not see."""
         if not is_table(table):
             raise InputError(
                 f"A table of pandas, polars or pyarrow with the columns of fit is needed, got {type(table).__name__}: the "
@@ -146,13 +156,27 @@ class TableEncoder:
         places = {name: i for i, name in enumerate(_unique_names(table))}
         self._refuse_missing(places)
         result = np.empty((n_rows, len(self.names_out)))
+        unseen: dict[str, list[str]] = {}
         at = 0
         for encoding in self.encodings:
             if encoding.is_read:
-                values = encoding.encode(_cells(table, places[encoding.name], encoding.name))
+                cells = _cells(table, places[encoding.name], encoding.name)
+                values = encoding.encode(cells)
+                if isinstance(encoding, Levels) and (new := encoding.unseen(cells)):
+                    unseen[encoding.name] = new
                 result[:, at : at + values.shape[1]] = values
                 at += values.shape[1]
-        return result
+        return result, unseen
+
+    def unseen(self, table: Any) -> dict[str, list[str]]:
+        """By the names of columns, levels that fit did not see and that have no column of others, one for each such cell."""
+        places = {name: i for i, name in enumerate(_unique_names(table))}
+        found = {
+            each.name: each.unseen(_cells(table, places[each.name], each.name))
+            for each in self.encodings
+            if isinstance(each, Levels) and each.name in places
+        }
+        return {name: levels for name, levels in found.items() if levels}
 
     def _refuse_missing(self, places: dict[str, int]) -> None:
         """An error where a column is not there, with the nearest name."""
@@ -195,6 +219,14 @@ class TableEncoder:
         if not hasattr(self, "encodings"):
             return f"TableEncoder(most_levels={self.most_levels})"
         return f"TableEncoder({len(self.names_in)} columns to {len(self.names_out)})"
+
+
+def about_unseen(unseen: dict[str, list[str]], n_rows: int) -> str:
+    """Which columns hold levels that fit did not see, in how many rows, and what becomes of them."""
+    columns = "; ".join(
+        f"column {name!r} in {len(levels):,} of {n_rows:,} rows, such as {levels[0]!r}" for name, levels in unseen.items()
+    )
+    return f"Levels that fit did not see: {columns}. They count as none of its levels."
 
 
 def _unique_names(table: Any) -> list[str]:
