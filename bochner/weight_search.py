@@ -105,6 +105,11 @@ class Trial:
         return float(self.errors.mean())
 
     @property
+    def mean_coef(self) -> Array:
+        """Mean over the parts of the coefficients: (D, c)."""
+        return np.asarray(np.mean([coef for coef, _ in self.models], axis=0))
+
+    @property
     def standard_error(self) -> float:
         """Of that mean."""
         return float(self.errors.std(ddof=1) / len(self.errors) ** 0.5) if len(self.errors) > 1 else 0.0
@@ -167,8 +172,8 @@ class Search:
         self.cut_short: set[tuple[float, float]] = set()
         """Shares and last penalties of paths that ended while the error still fell."""
         self._progress = Progress(callback)
-        self._tried: dict[float, Array] = {}
-        """Penalties that were tried, by share."""
+        self._tried: dict[float, list[Trial]] = {}
+        """Every penalty that was tried, by share."""
         self._paths: dict[float, GroupLassoPath] = {}
         """Paths of all rows over these penalties, by share."""
         self._refitted: set[bytes] = set()
@@ -180,7 +185,7 @@ class Search:
         """Every share of the ridge, penalties as far down as errors fall, fitted again or not."""
         for l1_ratio in sorted(self.choices.l1_ratios):
             unrefitted = self._unrefitted(l1_ratio)
-            self._tried[l1_ratio] = np.array([trial.alpha for trial in unrefitted])
+            self._tried[l1_ratio] = unrefitted
             path = self._path(l1_ratio) if any(self.choices.refits) and l1_ratio > 0 else None
             if None in self.choices.refits or path is None or not path.norms.any():
                 yield from unrefitted  # also where no kernel is in at any penalty
@@ -257,9 +262,11 @@ class Search:
                 break
 
     def _path(self, l1_ratio: float) -> GroupLassoPath:
-        """The path of all rows to fit over the penalties that were tried, as rough as the others."""
+        """The path of all rows to fit over the penalties that were tried, as rough as the others, and from where they end."""
         if l1_ratio not in self._paths:
-            pieces = self.problems.walk(None, self._penalties(l1_ratio), self._tried[l1_ratio], **self._rough)
+            alphas = np.array([trial.alpha for trial in self._tried[l1_ratio]])
+            start = np.stack([trial.mean_coef for trial in self._tried[l1_ratio]])
+            pieces = self.problems.walk(None, self._penalties(l1_ratio), alphas, start=start, **self._rough)
             self._paths[l1_ratio] = join_pieces(list(pieces))
             self._progress.paths_done += 1
             self._progress.tell()
