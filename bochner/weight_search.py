@@ -262,7 +262,7 @@ class Search:
                 break
 
     def _path(self, l1_ratio: float) -> GroupLassoPath:
-        """The path of all rows to fit over the penalties that were tried, as rough as the others, and from where they end."""
+        """The path of all rows to fit over the penalties that were tried, as rough as the others, from where they end."""
         if l1_ratio not in self._paths:
             alphas = np.array([trial.alpha for trial in self._tried[l1_ratio]])
             start = np.stack([trial.mean_coef for trial in self._tried[l1_ratio]])

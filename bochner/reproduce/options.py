@@ -41,6 +41,8 @@ class GroupLasso:
 
     n_features: int = 375
     """Of each kernel."""
+    few_features: int | None = None
+    """Of each kernel where rows are fewer than ``roots_from``, for which more features cost little; None: no others."""
     roots_from: int | None = None
     """Training rows from which kernels of histograms are Gaussian on roots of bins, faster than exponentiated chi2."""
     draws: int = 1

@@ -112,10 +112,7 @@ def walk_path(
     for first in range(0, len(alphas), chunk):
         some = alphas[first : first + chunk]
         penalty = penalties.penalty(np.repeat(some, width))
-        if own is None:
-            starts = np.tile(start, (1, len(some), 1))
-        else:
-            starts = np.concatenate(own[first : first + chunk], axis=1)
+        starts = np.concatenate([start] * len(some) if own is None else own[first : first + chunk], axis=1)
         found = solver.solve(problem.repeat(len(some)), penalty, starts, tol=tol, max_iter=max_iter)
         start, each = found.coef[:, -width:], (len(some), width)
         norms = penalties.groups.norms(found.coef).reshape(len(penalties.groups), len(some), -1)
