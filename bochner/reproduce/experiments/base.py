@@ -31,7 +31,7 @@ class Experiment:
 
 SKL = {
     "smoke": SingleKernel(n_features=64, components=8),
-    "laptop": SingleKernel(n_features=3000, components=16, draws=3),
+    "laptop": SingleKernel(n_features=3000, components=16, folds=4, draws=3),
     "paper": SingleKernel(n_features=3000),
 }
 KRR = {
