@@ -41,12 +41,10 @@ class GroupLasso:
 
     n_features: int = 375
     """Of each kernel."""
-    few_features: int | None = None
-    """Of each kernel where rows are fewer than ``roots_from``, for which more features cost little; None: no others."""
     roots_from: int | None = None
     """Training rows from which kernels of histograms are Gaussian on roots of bins, faster than exponentiated chi2."""
     draws: int = 1
-    """Draws of the features where rows are fewer than that, each learned by itself; accuracies and seconds are means."""
+    """Sets of features where rows are fewer than that, each learned by itself: scores and kernel weights are their means."""
     n_alphas: int = 12
     smallest: float = 1e-3
     refit: bool = False
