@@ -63,6 +63,8 @@ class WeightChoices:
     """Whether the weights of the kernels of least error are then learned by the gradient of that error."""
     tol: float = 1e-6
     max_iter: int = 100
+    n_coordinates: int | None = None
+    """Most coordinates of each kernel in place of its features, where rows are few; None: one for each row."""
 
     @property
     def averages(self) -> bool:

@@ -35,6 +35,7 @@ class KernelParts(Showing, Saved, BaseEstimator):
     kernels: Any
     loss: str
     n_features: Any
+    n_coordinates: int | None
     scale: str
     alpha: float | None
     l1_ratio: Any

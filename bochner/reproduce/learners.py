@@ -88,22 +88,6 @@ class Bench:
         if len(each) > 1:
             found.result["draws"] = [_digits(one.mean) for one in each]
 
-    def mean(self, found: Measured, learn: Callable[[Measured, int], Array | None], draws: int) -> None:
-        """Note the accuracy of the mean of what ``learn`` scores over several draws, those of each, and all their seconds."""
-        each = []
-        for draw in range(draws):
-            one = Measured()
-            scores = learn(one, self.seed + draw)
-            if scores is not None:
-                each.append(scores)
-            for name, spent in one.seconds.items():
-                found.seconds[name] = found.seconds.get(name, 0.0) + spent
-            found.result |= one.result  # its warnings
-        if each:
-            self.tell(found, np.mean(each, axis=0))
-        if len(each) > 1:
-            found.result["draws"] = [_digits(accuracy_of(self.problem.test_labels, scores).mean) for scores in each]
-
     def tell(self, found: Measured, scores: Array) -> None:
         """Note the accuracy of scores (n, c) of the test rows."""
         found.result |= accuracy_of(self.problem.test_labels, scores).plain()
@@ -146,17 +130,13 @@ def _one_kernel(options: Any, views: Array, folds: Any, seed: int, device: str |
 
 
 def group_lasso(bench: Bench) -> Measured:
-    """RFF-GL: all classes in one run, each with weights of its own, on the features of one kernel for each view.
-
-    Where rows are few, there are several sets of features, each of which is learned by itself: scores and kernel weights are
-    their means, the penalty that is noted is the geometric one, and seconds are those of all of them.
-    """
+    """RFF-GL: all classes in one run, each with weights of its own, on the features of one kernel for each view."""
     options: GroupLasso = bench.run.options
     training = bench.problem.training(bench.run.n)
     targets = training.targets[:, :1] if options.one_class else training.targets
     few = options.roots_from is None or training.rows.n < options.roots_from
-    draws = options.draws if few else 1
-    found, models = Measured({"n": training.rows.n, "n_features": draws * options.n_features}), []
+    n_features = options.few_features if few and options.few_features is not None else options.n_features
+    found, models = Measured({"n": training.rows.n, "n_features": n_features}), []
     on_roots = not few and bench.problem.histograms
     distance = squared_distance if on_roots else distance_of(bench.problem)
 
@@ -165,7 +145,8 @@ def group_lasso(bench: Bench) -> Measured:
             rows = roots_of(training.rows) if on_roots else training.rows
             model = MultipleKernelRegressor(
                 kernels_of(widths_of(rows, distance), distance),
-                n_features=options.n_features,
+                n_features=n_features,
+                n_coordinates=options.n_coordinates,
                 l1_ratio="auto" if options.refit else 1.0,
                 refit="auto" if options.refit else None,
                 shared_weights=False,
@@ -183,11 +164,11 @@ def group_lasso(bench: Bench) -> Measured:
             test = roots_of(bench.problem.test) if on_roots else bench.problem.test
             return model.predict(dict(test.tables))
 
-    bench.mean(found, learn, draws)
-    model, alphas = models[0], np.array([model.alpha_ for model in models])
-    found.result |= _weights(list(model.kernel_names_), np.mean([model.kernel_weights_ for model in models], axis=0))
-    found.result |= {"alpha": _digits(np.exp(np.log(alphas).mean())), "l1_ratio": model.l1_ratio_, "refit": model.refit_}
-    found.result["validation_error"] = _digits(np.mean([model.validation_error_ for model in models]))
+    bench.means(found, learn, options.draws if few else 1)
+    model = models[0]
+    found.result |= _weights(list(model.kernel_names_), model.kernel_weights_)
+    found.result |= {"alpha": _digits(model.alpha_), "l1_ratio": model.l1_ratio_, "refit": model.refit_}
+    found.result["validation_error"] = _digits(model.validation_error_)
     return found
 
 
