@@ -42,7 +42,7 @@ KRR = {
 """Options of the two learners of one kernel, for each size."""
 GL = {
     "smoke": GroupLasso(n_features=16, few_features=160, n_coordinates=16, roots_from=121, draws=2, n_alphas=6),
-    "laptop": GroupLasso(n_features=376, few_features=3008, n_coordinates=376, roots_from=2501, draws=3, n_alphas=8),
+    "laptop": GroupLasso(n_features=376, few_features=3008, n_coordinates=376, roots_from=2501, n_alphas=8),
     "paper": GroupLasso(n_features=500, n_alphas=20),
 }
 EXACT_GL = {
