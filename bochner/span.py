@@ -12,6 +12,7 @@ from bochner.arrays import Array
 from bochner.solvers.normal_equations import factorise_fresh
 from bochner.tiled import add_squares
 
+ROUNDING = float(np.finfo(np.float64).eps)
 FEW_ROWS = 1.2
 """Work in the span of the rows where there are this many times more features than rows."""
 
@@ -53,6 +54,33 @@ class Span:
 
 
 @dataclass(frozen=True)
+class LeadingSpan:
+    """The first q principal directions of that span: with Phi Phi' = U S U', the coordinates U_q S_q^(1/2) (n, q).
+
+    Regressing on them is regressing on the features with coefficients in these directions; the others are left out.
+    """
+
+    features: Array
+    coordinates: Array
+    weights: Array
+    """U_q S_q^(-1/2), the weights of the rows that make up each direction: (n, q)."""
+
+    @classmethod
+    def of(cls, features: Array, most: int) -> LeadingSpan:
+        """At most so many directions, without those that are nothing but rounding."""
+        features = np.asarray(features, dtype=np.float64)
+        gram, n = blas.dsyrk(1.0, features.T, trans=1, lower=1), len(features)
+        values, vectors = linalg.eigh(gram, subset_by_index=(n - most, n - 1), check_finite=False)
+        some = values > ROUNDING * n * values[-1]
+        roots, vectors = np.sqrt(values[some]), vectors[:, some]
+        return cls(features, vectors * roots, vectors / roots)
+
+    def expand(self, coef: Array) -> Array:
+        """Coefficients of the features: (d, c), from those of the coordinates (q, c)."""
+        return self.features.T @ (self.weights @ coef)
+
+
+@dataclass(frozen=True)
 class StackedSpan:
     """Features of several groups side by side, with coordinates instead where a group has clearly more features than rows.
 
@@ -61,18 +89,18 @@ class StackedSpan:
 
     coordinates: Array
     """(n, D')."""
-    spans: tuple[Span | None, ...]
+    spans: tuple[Span | LeadingSpan | None, ...]
     """None: a group that is left as it is."""
     sizes: tuple[int, ...]
     """Columns of each group among the D'."""
 
     @classmethod
-    def of(cls, features: Iterable[Array]) -> StackedSpan:
-        """From the features (n, q) of one group after the other."""
+    def of(cls, features: Iterable[Array], most: int | None = None) -> StackedSpan:
+        """From the features (n, q) of one group after the other; with ``most``, at most so many coordinates of each."""
         columns: list[Array] = []
-        spans: list[Span | None] = []
+        spans: list[Span | LeadingSpan | None] = []
         for some in features:
-            spans.append(Span.of(some) if few_rows(*some.shape) else None)
+            spans.append(_span(some, most) if few_rows(*some.shape) else None)
             last = spans[-1]
             columns.append(some if last is None else last.coordinates)
         return cls(np.hstack(columns), tuple(spans), tuple(some.shape[1] for some in columns))
@@ -83,7 +111,12 @@ class StackedSpan:
         return np.concatenate([_expanded(span, some) for span, some in parts])
 
 
-def _expanded(span: Span | None, coef: Array) -> Array:
+def _span(features: Array, most: int | None) -> Span | LeadingSpan:
+    """All coordinates of rows, or the leading ones."""
+    return Span.of(features) if most is None or most >= len(features) else LeadingSpan.of(features, most)
+
+
+def _expanded(span: Span | LeadingSpan | None, coef: Array) -> Array:
     if span is None:
         return coef
     return span.expand(coef.reshape(len(coef), -1)).reshape(-1, *coef.shape[1:])

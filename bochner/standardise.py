@@ -137,6 +137,12 @@ class Standardiser:
         standardised /= place(self.spread, like=X)
         return standardised
 
+    def write(self, X: Array, out: Array) -> None:
+        """The same of dense rows (n, m) of NumPy, into ``out`` (n, m) of a precision that is no less."""
+        np.subtract(X, self.centre, out=out, dtype=out.dtype)
+        if np.any(self.spread != 1):
+            out /= self.spread
+
     def undo(self, X: Array) -> Array:
         """The columns as they were."""
         return X * self.spread + self.centre

@@ -64,8 +64,10 @@ def _check_numbers(machine: Any) -> None:
             f"n_features must be an even whole number, one for each kernel, or None, got {n_features!r}: features come as "
             "pairs of cosine and sine."
         )
-    for name in ("n_alphas", "max_iter"):
+    for name in ("n_alphas", "max_iter", "n_coordinates"):
         value = getattr(machine, name)
+        if value is None and name == "n_coordinates":
+            continue
         if not (isinstance(value, numbers.Integral) and int(value) >= 1):
             raise InputError(f"{name} must be a whole number, at least 1, got {value!r}.")
 
@@ -97,6 +99,7 @@ def weight_choices(machine: Any, *, squared: bool) -> WeightChoices:
         learned=machine.refit == "learned",
         tol=machine.tol,
         max_iter=machine.max_iter,
+        n_coordinates=None if machine.n_coordinates is None else int(machine.n_coordinates),
     )
 
 

@@ -78,7 +78,7 @@ class Rounds:
         has_some = sizes > 0
         feature_map = self._stacked_map(sizes)
         counts = np.zeros(len(self.kernels), dtype=int)
-        counts[has_some] = column_counts(feature_map, self.folds)
+        counts[has_some] = column_counts(feature_map, self.folds, self.choices.n_coordinates)
         refuse_beyond_memory(counts.tolist(), self.folds.n_parts, self.names, self.max_memory)
         choices = replace(self.choices, weights=self.choices.weights[has_some])
         line = closing(PathLine(choices.n_paths, turn)) if self.verbose else nullcontext()

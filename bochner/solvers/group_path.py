@@ -102,16 +102,18 @@ def walk_path(
 ) -> Iterator[GroupLassoPath]:
     """The path of any problem on features whose groups are consecutive, piece by piece; an eliminated intercept is zero.
 
-    ``start`` are coefficients (D, c) to start from, else zero; ``spectra`` as in :class:`GroupLasso`; at most
-    ``most_penalties`` are side by side.
+    ``start`` are coefficients (D, c) to start from, else zero, or some for each penalty, (L, D, c); ``spectra`` as in
+    :class:`GroupLasso`; at most ``most_penalties`` are side by side.
     """
     solver = GroupLasso(problem.matrix, penalties.groups, single=problem.single, spectra=spectra)
-    start = problem.zero() if start is None else start.reshape(problem.zero().shape)
-    n_columns, width, n_outputs = start.shape
+    n_columns, width, n_outputs = problem.zero().shape
+    own = None if start is None or start.ndim == 2 else start.reshape(len(alphas), n_columns, width, n_outputs)
+    start = problem.zero() if start is None or own is not None else start.reshape(n_columns, width, n_outputs)
     chunk = int(np.clip(SIDE_BY_SIDE // (width * n_outputs), 1, most_penalties))
     for first in range(0, len(alphas), chunk):
         some = alphas[first : first + chunk]
-        penalty, starts = penalties.penalty(np.repeat(some, width)), np.tile(start, (1, len(some), 1))
+        penalty = penalties.penalty(np.repeat(some, width))
+        starts = np.concatenate([start] * len(some) if own is None else own[first : first + chunk], axis=1)
         found = solver.solve(problem.repeat(len(some)), penalty, starts, tol=tol, max_iter=max_iter)
         start, each = found.coef[:, -width:], (len(some), width)
         norms = penalties.groups.norms(found.coef).reshape(len(penalties.groups), len(some), -1)
