@@ -31,8 +31,7 @@ class Span:
     def of(cls, features: Array) -> Span:
         """The span of all rows of Phi."""
         features = np.asarray(features, dtype=np.float64)
-        gram = np.zeros((len(features), len(features)), order="F")
-        add_squares(gram, features.T)
+        gram = _products(features)
         triangle = factorise_fresh(lambda: gram.copy(order="F"), 0.0).triangle
         return cls(features, np.tril(triangle))
 
@@ -53,6 +52,13 @@ class Span:
         return linalg.solve_triangular(self.coordinates, coef, lower=True, trans=1, check_finite=False)
 
 
+def _products(features: Array) -> Array:
+    """Phi Phi' (n, n) of features (n, d): its lower triangle."""
+    gram = np.zeros((len(features), len(features)), order="F")
+    add_squares(gram, features.T)
+    return gram
+
+
 @dataclass(frozen=True)
 class LeadingSpan:
     """The first q principal directions of that span: with Phi Phi' = U S U', the coordinates U_q S_q^(1/2) (n, q).
@@ -69,7 +75,7 @@ class LeadingSpan:
     def of(cls, features: Array, most: int) -> LeadingSpan:
         """At most so many directions, without those that are nothing but rounding."""
         features = np.asarray(features, dtype=np.float64)
-        gram, n = blas.dsyrk(1.0, features.T, trans=1, lower=1), len(features)
+        gram, n = _products(features), len(features)
         values, vectors = linalg.eigh(gram, subset_by_index=(n - most, n - 1), check_finite=False)
         some = values > ROUNDING * n * values[-1]
         roots, vectors = np.sqrt(values[some]), vectors[:, some]
