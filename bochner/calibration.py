@@ -10,6 +10,9 @@ from scipy.special import log_softmax, logsumexp, softmax
 
 from bochner.arrays import Array
 
+FEW_ROWS = 30
+"""Held-out rows below which offsets are held back the more."""
+
 
 @dataclass(frozen=True)
 class SoftmaxCalibration:
@@ -22,7 +25,8 @@ class SoftmaxCalibration:
     def fit(cls, decisions: Array, labels: Array, weights: Array) -> SoftmaxCalibration:
         """The most probable calibration after held-out decisions (n, c) of rows with labels (n,) from zero to c - 1.
 
-        Offsets are standard normal beforehand, so that classes of few rows have small ones. By Laplace's rule of succession
+        Offsets are standard normal beforehand, so that classes of few rows have small ones; of fewer than FEW_ROWS rows in
+        all they are narrower, since so few say little of how frequent classes are. By Laplace's rule of succession
         a label counts as a chance of 1 - 1 / (n + 2) of its class: n rows that were all predicted right are no proof of
         certainty.
         """
@@ -31,13 +35,14 @@ class SoftmaxCalibration:
         doubt = 1 / (len(labels) + 2)
         chances = np.where(labels[:, None] == np.arange(n_classes), 1 - doubt, doubt / (n_classes - 1))
         shares = weights / weights.sum()
+        held = max(1.0, FEW_ROWS / len(labels)) / len(labels)
 
         def loss(parameters: Array) -> tuple[float, Array]:
             log_p = log_softmax(parameters[0] / spread * decisions + parameters[1:], axis=1)
             residual = shares[:, None] * (np.exp(log_p) - chances)
             slope, offsets = np.sum(residual * decisions) / spread, parameters[1:]
-            value = -float(shares @ np.sum(chances * log_p, axis=1)) + offsets @ offsets / (2 * len(labels))
-            return value, np.concatenate([[slope], residual.sum(axis=0) + offsets / len(labels)])
+            value = -float(shares @ np.sum(chances * log_p, axis=1)) + held / 2 * (offsets @ offsets)
+            return value, np.concatenate([[slope], residual.sum(axis=0) + held * offsets])
 
         start = np.concatenate([[1.0], np.zeros(n_classes)])
         found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(1e-6, None)] + [(None, None)] * n_classes).x

@@ -43,6 +43,10 @@ LogPenalty = float | Array
 """The logarithm of the ridge penalty: one number, or one for each target (c,)."""
 
 
+ROUNDING = 8 * float(np.finfo(np.float64).eps)
+"""Held-out errors of nothing are at most this far below zero, for standardised targets; others have lost their digits."""
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """The criterion at one kernel and its best penalty."""
@@ -295,7 +299,8 @@ class FoldedRidge(PenaltySearch):
         numbers = fetch_numbers([number for part in solved for number in part[:3]])  # the only wait for a device
         value, slope, curvature = np.sum(numbers.reshape(-1, 3), axis=0).tolist()
         models = {k: part[3] for k, part in zip(self.folded.validated, solved, strict=True)}
-        return FoldedSolution(value if value >= 0 else np.inf, log_alpha, models, slope, curvature)
+        value = max(value, 0.0) if value >= -ROUNDING else np.inf
+        return FoldedSolution(value, log_alpha, models, slope, curvature)
 
     def _part(self, k: int, log_alpha: float) -> tuple[Array, Array, Array, FoldModel]:
         """The error of one part, its two derivatives in log alpha, and the model that predicts it."""

@@ -40,7 +40,7 @@ def negative_evidence(kernel: Kernel, X: Array, targets: Array, log_noise: float
     identity = place(np.eye(n), like=factor.triangle) if is_foreign(factor.triangle) else np.eye(n)
     inverse = factor.solve(identity)
     solved = inverse @ targets
-    squares = xp.sum(targets * solved, axis=0)
+    squares = xp.sum(targets * solved, axis=0) + np.finfo(np.float64).tiny  # targets may be zero
     value = 0.5 * n * xp.mean(xp.log(squares)) + xp.sum(xp.log(xp.linalg.diagonal(factor.triangle)))
     slopes = 0.5 * inverse - (0.5 * n / c) * (solved / squares) @ solved.T
     in_noise = noise * float(xp.sum(xp.linalg.diagonal(slopes)))

@@ -205,7 +205,11 @@ class CentreSpace:
     def width(self, kernel: Kernel) -> float:
         """The median distance of rows as the kernel sees them."""
         seen = kernel.metric if isinstance(kernel, MetricKernel) else np.diag(kernel.scales(self.sample.shape[1]))
-        return max(float(np.sqrt(np.median(_squares(self.sample @ seen)))), np.finfo(np.float64).tiny)
+        squares = _squares(self.sample @ seen)
+        if not np.any(squares > 0):  # rows that are all alike, for which any width does
+            return 1.0
+        middle = float(np.sqrt(np.median(squares)))
+        return middle if middle > 0 else float(np.sqrt(np.median(squares[squares > 0])))
 
     def evaluate(self, candidate: Candidate, *, gradient: bool = False) -> Candidate:
         """The candidate with its error here."""

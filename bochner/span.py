@@ -15,41 +15,53 @@ from bochner.tiled import add_squares
 ROUNDING = float(np.finfo(np.float64).eps)
 FEW_ROWS = 1.2
 """Work in the span of the rows where there are this many times more features than rows."""
+DEPENDENT = 10.0
+"""A row is a sum of others where its square beside them is no more than this many times what was added to factorise."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """The span of the rows of a feature matrix Phi (n, d), for n clearly below d: L (n, n) with L L' = Phi Phi'.
+    """The span of the rows of a feature matrix Phi (n, d), for n clearly below d: L (n, r) with L L' = Phi Phi'.
 
-    Ridge coefficients lie in the span, so nothing is lost by regressing on the rows of L instead of those of Phi = L Q'.
+    Ridge coefficients lie in the span, so nothing is lost by regressing on the rows of L instead of those of Phi = L Q'. Of
+    rows that are sums of others but for rounding there is no coordinate of their own, so that r may be less than n.
     """
 
     features: Array
+    """Of the rows that have a coordinate of their own: (r, d)."""
     coordinates: Array
+    """Those of all rows: (n, r)."""
+    triangle: Array
+    """Those of the former rows: (r, r)."""
 
     @classmethod
     def of(cls, features: Array) -> Span:
         """The span of all rows of Phi."""
         features = np.asarray(features, dtype=np.float64)
         gram = _products(features)
-        triangle = factorise_fresh(lambda: gram.copy(order="F"), 0.0).triangle
-        return cls(features, np.tril(triangle))
+        factor = factorise_fresh(lambda: gram.copy(order="F"), 0.0)
+        triangle = np.tril(factor.triangle)
+        own = np.diagonal(triangle) ** 2 > DEPENDENT * factor.jitter
+        own[0] = True
+        if own.all():
+            return cls(features, triangle, triangle)
+        return cls(features[own], triangle[:, own], np.asfortranarray(triangle[np.ix_(own, own)]))
 
     def expand(self, coef: Array) -> Array:
-        """Coefficients of the features, Q coef: (d, c), from those of the coordinates (n, c)."""
+        """Coefficients of the features, Q coef: (d, c), from those of the coordinates (r, c)."""
         return self.features.T @ self._weights(coef)
 
     def reduce(self, coef: Array) -> Array:
-        """Coefficients of the coordinates, Q' coef: (n, c), from those of the features (d, c)."""
-        return linalg.solve_triangular(self.coordinates, self.features @ coef, lower=True, check_finite=False)
+        """Coefficients of the coordinates, Q' coef: (r, c), from those of the features (d, c)."""
+        return linalg.solve_triangular(self.triangle, self.features @ coef, lower=True, check_finite=False)
 
     def expand_gradient(self, slopes: Array) -> Array:
-        """A gradient in the features, slopes Q': (k, d), from one in the coordinates (k, n)."""
+        """A gradient in the features, slopes Q': (k, d), from one in the coordinates (k, r)."""
         return self._weights(slopes.T).T @ self.features
 
     def _weights(self, coef: Array) -> Array:
-        """Weights of the rows that make up coefficients: (n, c)."""
-        return linalg.solve_triangular(self.coordinates, coef, lower=True, trans=1, check_finite=False)
+        """Weights of the rows that make up coefficients: (r, c)."""
+        return linalg.solve_triangular(self.triangle, coef, lower=True, trans=1, check_finite=False)
 
 
 def _products(features: Array) -> Array:

@@ -22,6 +22,7 @@ import numpy as np
 
 from bochner.arrays import Array, fetch64
 from bochner.criteria import Criterion
+from bochner.errors import InputError
 from bochner.features import FourierMap
 from bochner.folds import FoldedRows, Folds, Rows, clearly_less
 from bochner.kernels import Kernel, MetricKernel
@@ -82,6 +83,10 @@ class Points:
         return numbers.reshape(GROUPS, -1)[np.arange(self.start.shape[1]) % GROUPS].T
 
 
+LEAST_ROWS = 10
+"""Rows below which frequencies cannot be learned: some are set aside, and the others are cut into parts."""
+
+
 def with_spectrum(
     learned: LearnedKernel,
     folds: FoldedRows,
@@ -91,6 +96,11 @@ def with_spectrum(
     place: Callable[[Folds], FoldedRows],
 ) -> tuple[LearnedKernel, list[dict[str, Any]]]:
     """What was learned, with other frequencies where these are clearly better, and the ladder of what was compared."""
+    if folds.in_memory.n < LEAST_ROWS:
+        raise InputError(
+            f"spectrum={kind!r} is chosen on rows set aside, and there are {folds.in_memory.n} rows of positive weight: "
+            f"give at least {LEAST_ROWS}, or use spectrum='prior'."
+        )
     feature_map, log_alpha = cast(FourierMap, learned.feature_map), np.log(learned.alpha)
     found = learn_spectrum(folds.in_memory, feature_map, log_alpha, kind, criterion=criterion, place=place)
     if found.feature_map is feature_map:
@@ -144,6 +154,8 @@ def _descend(
         nonlocal log_alpha, unit
         trial = replace(feature_map, points=points.at(numbers))
         found = criterion.evaluate(trial, log_alpha, gradient=True, bounds=(LOWEST_PENALTY, HIGHEST_PENALTY))
+        if not np.isfinite(found.value):  # where a part cannot be predicted at all
+            return found.value, np.zeros_like(numbers)
         log_alpha, unit = found.log_alpha, unit or found.value
         slopes = to_points(feature_map.kernel, fetch64(cast(Any, found.gradient).frequencies))
         mean_square = float(np.mean(numbers**2))

@@ -7,13 +7,22 @@ import operator
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
 
-from bochner.arrays import Array, dense, fetch, fetch64, place
+from bochner.arrays import Array, dense, double, dtype_of, fetch, fetch64, namespace, place
 from bochner.engines.threads import map_blocks, row_blocks
+from bochner.errors import InputError
 
+SMALLEST, LARGEST = 1e-290, 1e307
+"""Spreads below count as zero, since their reciprocals, in which scales of kernels are given, would overflow; of columns
+with larger numbers the squared deviations would, and they are refused."""
+SAFE_IN_FLOAT32 = 1e-8, 1e37
+"""Between them centres and spreads can be taken off and divided by in float32, for rows up to 1e30."""
+FARTHEST, FARTHEST_IN_FLOAT32 = 1e250, 1e15
+"""Standardised rows farther away than this are put there: their products with frequencies are numbers."""
 BLOCK_ENTRIES = 2**17
 """Entries of rows that are summed at a time, few enough for the cache of a core."""
 
@@ -68,7 +77,7 @@ class ColumnSums:
         unit, total = _unit(largest), self.weight + weight
         difference = mean - self.mean
         self.mean = self.mean + difference * (weight / total)
-        joined = (difference / unit) ** 2 * (self.weight * weight / total)
+        joined = (difference / unit) ** 2 * (self.weight * (weight / total))
         self._squares = self._squares * (self.largest / unit) ** 2 + squares + joined
         self.weight = total
         self.largest = largest
@@ -116,8 +125,10 @@ class Standardiser:
     @classmethod
     def of_sums(cls, sums: ColumnSums, *, centred: bool = True) -> Standardiser:
         """The same from sums over the rows; not ``centred`` for sparse rows."""
-        rounding = 1e-12 if centred else 1e-7  # squares of sparse rows are a difference, which loses half of the digits
-        spread = _positive(sums.spread, rounding * _unit(sums.largest))
+        share = 1e-12 if centred else 1e-7  # squares of sparse rows are a difference, which loses half of the digits
+        spread, rounding = sums.spread, share * _unit(sums.largest)
+        _refuse_largest(np.where(spread > rounding, sums.largest, 0.0))
+        spread = _positive(spread, rounding)
         return cls(sums.mean if centred else np.zeros(len(spread)), spread)
 
     @classmethod
@@ -131,11 +142,26 @@ class Standardiser:
 
     def __call__(self, X: Array) -> Array:
         if sparse.issparse(X) and not self.centre.any():
-            return (X @ sparse.diags_array((1 / self.spread).astype(X.dtype))).tocsr()
+            standardised = X.tocsr(copy=True)
+            data = standardised.data / self.spread[standardised.indices]
+            standardised.data = data if self._fits_float32 else data.clip(-FARTHEST_IN_FLOAT32, FARTHEST_IN_FLOAT32)
+            standardised.data = standardised.data.astype(X.dtype, copy=False)
+            return standardised
         X = dense(X)
-        standardised = X - place(self.centre, like=X)
-        standardised /= place(self.spread, like=X)
-        return standardised
+        if not self._fits_float32 and dtype_of(X) == np.float32:
+            wide = double(X)
+            wide = (wide - place(self.centre, like=wide)) / place(self.spread, like=wide)
+            return namespace(X).astype(wide.clip(-FARTHEST_IN_FLOAT32, FARTHEST_IN_FLOAT32), X.dtype)
+        with np.errstate(over="ignore"):
+            standardised = X - place(self.centre, like=X)
+            standardised /= place(self.spread, like=X)
+        return _within_reach(standardised)
+
+    @cached_property
+    def _fits_float32(self) -> bool:
+        """Whether centres and spreads are numbers that float32 can compute with."""
+        low, high = SAFE_IN_FLOAT32
+        return bool(np.abs(self.centre).max() < high and low < self.spread.min() and self.spread.max() < high)
 
     def write(self, X: Array, out: Array) -> None:
         """The same of dense rows (n, m) of NumPy, into ``out`` (n, m) of a precision that is no less."""
@@ -157,9 +183,27 @@ def _largest(X: Array) -> Array:
 
 def _unit(largest: Array) -> Array:
     """The unit that columns are squared in, so that those of 1e200 do not overflow: their largest value, or one."""
-    return np.where(largest > 0, largest, 1.0)
+    return np.where(largest > SMALLEST, largest, 1.0)
 
 
 def _positive(spread: Array, rounding: Array) -> Array:
     """Spreads above their rounding error; those of constant columns become one, or the rounding error if it is larger."""
-    return np.where(spread > rounding, spread, np.maximum(1.0, rounding))
+    return np.where(spread > np.maximum(rounding, SMALLEST), spread, np.maximum(1.0, rounding))
+
+
+def _within_reach(X: Array) -> Array:
+    """Rows, those farther away than angles can be computed of put where they still can."""
+    xp = namespace(X)
+    far = FARTHEST_IN_FLOAT32 if dtype_of(X) == np.float32 else FARTHEST
+    inside = not X.shape[0] or (float(xp.max(X)) <= far and float(xp.min(X)) >= -far)
+    return X if inside else X.clip(-far, far)
+
+
+def _refuse_largest(largest: Array) -> None:
+    """An error where columns hold numbers so large that their differences overflow."""
+    if (largest > LARGEST).any():
+        column = int(largest.argmax())
+        raise InputError(
+            f"Numbers as large as {largest[column]:.3g} (column {column}) overflow in differences, and at most {LARGEST:g} "
+            "is taken: divide the column, or the targets, by a constant such as 1e10 first."
+        )

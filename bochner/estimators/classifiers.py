@@ -223,7 +223,7 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
         if self.criterion == "loo":
             raise InputError(
                 f"criterion='loo' has a closed form for loss='squared' only, and loss is {self.loss!r}: use "
-                "criterion='kfold'."
+                "criterion='kfold', or that loss."
             )
         if isinstance(self.alpha, str):
             raise InputError(f"alpha='per-target' needs loss='squared', and loss is {self.loss!r}: use alpha=None.")

@@ -30,6 +30,11 @@ def check_labels(estimator: Any, X: Array, y: Any) -> Array:
     y = on_host(y)
     refuse_missing_targets(y)
     y = _check_y(y, estimator=estimator)
+    if y.dtype.kind == "f" and np.abs(y).max(initial=0.0) >= 2.0**53:
+        raise InputError(
+            f"y has labels as large as {np.abs(y).max():.17g} as floating-point numbers, as rows in blocks have them, and "
+            "these tell whole numbers apart up to 2**53 only: use sklearn.preprocessing.LabelEncoder() to number them."
+        )
     check_classification_targets(y)
     check_lengths(X, y, "y")
     return y

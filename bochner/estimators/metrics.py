@@ -22,6 +22,8 @@ METRICS = ("auto", "diagonal", "low-rank", "full")
 FINISHES = ("auto", "fourier", "centres")
 FEWEST_ROWS = 100
 """Rows below which metric="auto" and finish="auto" learn scales alone, on random features."""
+LEAST_ROWS = 10
+"""Rows below which they cannot be asked for either: some are set aside, and the others are cut into parts."""
 MOST_COLUMNS = 1000
 """Columns above which they do so too: a metric has the square of them."""
 
@@ -108,6 +110,12 @@ def metric_plan(estimator: Any, folds: FoldedRows) -> MetricPlan | None:
         return None
     if estimator.metric == "diagonal" and estimator.finish == "fourier":
         return None
+    if folds.n_to_fit < LEAST_ROWS:
+        raise InputError(
+            f"metric={estimator.metric!r} and finish={estimator.finish!r} are chosen on rows set aside, and there are "
+            f"{folds.n_to_fit} rows of positive weight: give at least {LEAST_ROWS}, or use metric='diagonal' and "
+            "finish='fourier'."
+        )
     kinds = {"auto": ("diagonal", "full")}.get(estimator.metric, (estimator.metric,))
     finishes = ("centres", "fourier") if estimator.finish == "auto" else (estimator.finish,)
     return MetricPlan(

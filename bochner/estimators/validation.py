@@ -20,6 +20,7 @@ from bochner.errors import InputError
 from bochner.estimators.encoding import column_names, encoded, encoder_of
 from bochner.kernels import Kernel
 from bochner.rows import Block, RowSource
+from bochner.standardise import LARGEST
 
 TEXT_KINDS = "OUST"
 """Kinds of NumPy dtypes that may hold text: objects, and strings of every sort."""
@@ -168,6 +169,12 @@ def refuse_missing_targets(y: Any) -> None:
         raise InputError(
             f"y contains {first} in {len(rows)} of its {len(values)} rows, the first of them row {rows[0]}: drop those rows "
             "of X and y, since every row needs a target."
+        )
+    largest = float(np.abs(values).max()) if values.dtype.kind == "f" else 0.0
+    if largest > LARGEST:
+        raise InputError(
+            f"y holds numbers as large as {largest:.3g}, whose differences overflow, and may hold {LARGEST:g}: divide y by "
+            "a constant such as 1e10."
         )
 
 

@@ -124,12 +124,15 @@ class GMKLRegressor(RegressorMixin, KernelSumMachine):
             raise InputError(f"epsilon must be a number, zero or more, got {self.epsilon!r}.")
         rows, weights = self._check_fit(X, sample_weight)
         targets = self._check_targets(rows[0], y)[weights > 0]
-        costs = float(self.C) * weights[weights > 0]
+        costs = self._costs(weights, float(np.abs(targets).max()))
+        centre = float(costs @ targets / costs.sum()) if costs.sum() > 0 else 0.0
+        targets = targets - centre  # as the intercept may take it, without which digits would be lost
         loss: Loss = SquaredLoss(targets, costs)
         if self.loss == "epsilon-insensitive":
             loss = EpsilonInsensitiveLoss(targets, costs, float(self.epsilon))
         found = self._learn(self._grams(rows, weights), [loss], weights)
         self.kernel_weights_ = self._weights[:, 0]
+        self.intercept_ = self.intercept_ + centre
         self.objective_, self.duality_gap_ = found[0].value, found[0].violation
         self._warn_unless_converged(found)
         return self
@@ -223,12 +226,13 @@ class GMKLClassifier(ClassifierMixin, KernelSumMachine):
                 f"y has only one class, {self.classes_.tolist()[0]!r}, among rows of positive weight: a classifier needs at "
                 "least two classes, so give rows of another."
             )
-        costs = float(self.C) * weights[weights > 0]
+        costs = self._costs(weights)
         ones = range(1, 2) if len(self.classes_) == 2 else range(len(self.classes_))
         make = HingeLoss if self.loss == "hinge" else SquaredLoss
         losses: list[Loss] = [make(np.where(labels == one, 1.0, -1.0), costs) for one in ones]
         found = self._learn(self._grams(rows, weights), losses, weights)
         self.kernel_weights_ = self._weights
+        self._shares = np.bincount(labels, weights[weights > 0] / weights.max())
         self.objective_ = np.array([each.value for each in found])
         self.duality_gap_ = np.array([each.violation for each in found])
         self._warn_unless_converged(found)
@@ -240,7 +244,10 @@ class GMKLClassifier(ClassifierMixin, KernelSumMachine):
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: Any) -> Array:
-        """The class of each new row: (n,)."""
+        """The class of each new row: (n,); of classes whose decision values are the same, the one of the most weight."""
         decisions = self.decision_function(X)
-        chosen = (decisions > 0).astype(int) if decisions.ndim == 1 else decisions.argmax(axis=1)
-        return self.classes_[chosen]
+        if decisions.ndim == 1:
+            return self.classes_[(decisions > 0).astype(int)]
+        shares = getattr(self, "_shares", np.ones(len(self.classes_)))  # models of earlier versions have none
+        alike = decisions == decisions.max(axis=1, keepdims=True)
+        return self.classes_[np.where(alike, shares, -1.0).argmax(axis=1)]

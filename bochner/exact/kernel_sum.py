@@ -33,6 +33,9 @@ MEDIAN_ROWS = 500
 ROUNDING = 1e-8
 """How far a kernel matrix may be from its transpose, as a part of its largest entry."""
 
+LARGEST_COST = 1e140
+"""Largest product of a cost and a target, of which squares are still numbers."""
+
 
 class KernelSumMachine(Showing, Saved, BaseEstimator):
     """What the regressor and the classifier share: kernel matrices in, weights and machines on their sum out.
@@ -124,6 +127,17 @@ class KernelSumMachine(Showing, Saved, BaseEstimator):
                 f"pairs, and max_memory is {readable(there)}: fit at most {most} rows, leave out kernels, or "
                 "raise max_memory."
             )
+
+    def _costs(self, weights: Array, largest: float = 1.0) -> Array:
+        """C times the weights of rows that have one; an error where objectives of targets up to ``largest`` overflow."""
+        with np.errstate(over="ignore"):
+            costs = float(self.C) * weights[weights > 0]
+        if max(float(costs.max()), 1e-12) * max(largest, 1.0) > LARGEST_COST:
+            raise InputError(
+                f"C times sample_weight reaches {costs.max():.3g} and y {largest:.3g}, and objectives of them overflow: "
+                "divide the weights, or y, by a constant."
+            )
+        return costs
 
     def _learn(self, grams: Array, losses: list[Loss], weights: Array) -> list[KernelSum]:
         """Weights of the kernels, and the machine on their sum, for each of some losses."""

@@ -14,6 +14,9 @@ from bochner.kernels.base import Kernel
 TYPICAL_VALUE = float(np.exp(-0.5))
 """Kernel value of the middle pair of rows: for the Gaussian kernel, scale = 1 / median distance."""
 
+LARGEST = 1e150
+"""Numbers whose squared distances are still numbers."""
+
 
 def median_scale(kernel: Kernel, X: Array) -> float:
     """The shared scale at which half of the pairs of distinct rows of X (n, m) have a kernel above exp(-1/2).
@@ -27,12 +30,12 @@ def median_scale(kernel: Kernel, X: Array) -> float:
             "give a number, one number per column, or leave scale out."
         )
     mapped = kernel.transform(X)
-    distances = np.sqrt(squared_distances(mapped, mapped))
-    if not np.isfinite(distances).all():
+    if np.max(np.abs(mapped)) > LARGEST:
         raise InputError(
             f"scale='median' needs distances between rows, and values as large as {np.max(np.abs(X)):.3g} overflow them: "
             "standardise the columns first, for instance with sklearn.preprocessing.StandardScaler(), or give a scale."
         )
+    distances = np.sqrt(squared_distances(mapped, mapped))
     pairs = np.nonzero(np.triu(distances > 0, k=1))
     if not pairs[0].size:
         return 1.0

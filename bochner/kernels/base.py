@@ -31,10 +31,12 @@ from bochner.arrays import (
     weighted_squares,
 )
 from bochner.errors import InputError
-from bochner.kernels.checks import matrix, positive
+from bochner.kernels.checks import matrix, positive, refuse_large
 
 Gradient = dict[str, Any]
 """Derivatives by parameter name: "scale" has one entry per column even where one scale is shared."""
+LARGEST_IN_FLOAT32 = 1e35
+"""Scales that frequencies of float32 can have, with room for their law."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -104,7 +106,13 @@ class Kernel(ABC):
 
     def frequencies(self, points: Array) -> Array:
         """Frequencies g = s * h of base points h, a column each: (m, f) from (m, f), where the points are."""
-        return place(self.scales(points.shape[0]), like=points)[:, None] * points
+        scales = self.scales(points.shape[0])
+        if dtype_of(points) == np.float32 and scales.max() > LARGEST_IN_FLOAT32:
+            raise InputError(
+                f"scale={scales.max():.3g} is more than float32 can multiply by: give the rows in float64, or bring the "
+                "columns to a larger unit."
+            )
+        return place(scales, like=points)[:, None] * points
 
     def frequencies_adjoint(self, G: Array, points: Array) -> Gradient:
         """Gradient of ``sum(G * frequencies(points))`` in the parameters, float64, where G (m, f) is: sum_j G_ij h_ij."""
@@ -124,6 +132,12 @@ class Kernel(ABC):
         """Whether rows with this smallest value are in the kernel's domain."""
         return bool(lowest > self.lower if self.open_below else lowest >= self.lower)
 
+    def _refuse_large(self, values: Array, argument: str) -> None:
+        """An error where an additive kernel is given numbers whose sums of squares overflow."""
+        if self.geometry == "additive" and values.shape[0]:
+            largest = float(namespace(values).max(values))
+            refuse_large(type(self).__name__, argument, largest, dtype_of(values))
+
     def check_rows(
         self, X: Array, *, argument: str = "X", names: Array | None = None, numbers: Sequence[int] | None = None
     ) -> None:
@@ -140,11 +154,13 @@ class Kernel(ABC):
         if sound and self.lower > -np.inf:
             sound = not bool(xp.any((values <= self.lower) if self.open_below else (values < self.lower)))
         if sound:
+            self._refuse_large(values, argument)
             return
         host = fetch64(X)
         bad = ~np.isfinite(host)
         wrong = bad if bad.any() else (host <= self.lower if self.open_below else host < self.lower)
         if not wrong.any():  # the sum overflowed, the values are sound
+            self._refuse_large(values, argument)
             return
         column = int(np.flatnonzero(wrong.any(axis=0))[0])
         row = int(np.flatnonzero(wrong[:, column])[0])

@@ -32,6 +32,16 @@ def positive(value: Any, name: str) -> float | Array:
     return array
 
 
+def refuse_large(name: str, argument: str, largest: float, dtype: Any) -> None:
+    """An error where values of an additive kernel, which grow with the rows, have squares that overflow."""
+    most = 1e15 if dtype == np.float32 else 1e120
+    if largest > most:
+        raise InputError(
+            f"{argument} holds numbers as large as {largest:.3g}, and the values of {name} grow with them until sums "
+            f"overflow beyond {most:g}: divide the columns by a constant, or give histograms that sum to one."
+        )
+
+
 def matrix(X: Array, name: str) -> Array:
     """Rows as a dense floating-point matrix of their own namespace."""
     if is_foreign(X):

@@ -37,7 +37,10 @@ class SkewedKernel(ProductKernel):
         return True
 
     def transform(self, X: Array) -> Array:
-        return namespace(X).log1p(X / self.c)
+        xp = namespace(X)
+        if self.c < 1:  # of larger numbers the quotient would overflow
+            X = xp.clip(X, max=0.9 * self.c * float(xp.finfo(X.dtype).max))
+        return xp.log1p(X / self.c)
 
     def transform_derivatives(self, X: Array) -> dict[str, Array]:
         return {"c": -X / (self.c * (X + self.c))}

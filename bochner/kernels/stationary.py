@@ -136,7 +136,8 @@ class Cauchy(ProductKernel):
         return np.sign(u - 0.5) * -np.log(2 * np.minimum(u, 1 - u))
 
     def profile(self, t: Array) -> Array:
-        return 1 / (1 + t * t)
+        with np.errstate(over="ignore"):  # one over infinity is right
+            return 1 / (1 + t * t)
 
     def slope(self, t: Array) -> Array:
         return -2 * t * self.profile(t) ** 2

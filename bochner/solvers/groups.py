@@ -20,6 +20,9 @@ from bochner.arrays import Array
 SLACK = 1e-12
 """A group whose pull is above its penalty by no more than this part of it is out: rounding may have put it there."""
 
+FARTHEST = 1e100
+"""Length of coefficients beyond which a group has slopes, but no curvature to speak of."""
+
 
 @dataclass(frozen=True)
 class Groups:
@@ -119,11 +122,11 @@ def block_minimum(eigenvalues: Array, slopes: Array, length: Array) -> Array:
     ``eigenvalues`` L (q, B, 1), not negative, ``slopes`` v (q, B, c), ``length`` lambda (B,); |w| is over (q, c). At the
     minimum w = nu v / (nu L + lambda), with nu = |w| the root of sum v^2 / (nu L + lambda)^2 = 1, or zero where |v| <=
     lambda. The -1/2-th power of that sum is concave in nu and nearly a straight line, so that Newton's method rises to the
-    root from below, in a few steps.
+    root from below, in a few steps. A group without curvature, whose features are constant but for rounding, stays at zero.
     """
     size = np.sqrt(np.sum(slopes**2, axis=(0, 2)))
     result = np.zeros_like(slopes)
-    on = size > length * (1 + SLACK)
+    on = (size > length * (1 + SLACK)) & (size < FARTHEST * eigenvalues.max(axis=0)[:, 0])
     if not on.any():
         return result
     L, v, lam = eigenvalues[:, on], slopes[:, on], length[on][:, None]

@@ -95,7 +95,8 @@ class LeastSquares:
         with_linear = np.sum(state.coef * self.linear, axis=(0, 2))
         residual = self.square - with_linear - np.sum(state.coef * ridged, axis=(0, 2))
         with_target = self.square - with_linear
-        factor = np.clip(with_target / np.maximum(residual, np.finfo(np.float64).tiny), 0.0, penalty.largest_factor(ridged))
+        least = np.maximum(1e-300 * np.abs(with_target), np.finfo(np.float64).tiny)  # of which the ratio is a number
+        factor = np.clip(with_target / np.maximum(residual, least), 0.0, penalty.largest_factor(ridged))
         dual = factor * with_target - 0.5 * factor**2 * residual
         shrunk = self.values(state) + penalty.value(state.coef) - dual
         return np.maximum(np.minimum(as_they_are, shrunk), 0.0)

@@ -20,6 +20,9 @@ from bochner.arrays import Array, cholesky, dtype_of, is_foreign, namespace
 from bochner.errors import InputError
 from bochner.statistics import Moments
 
+ROUNDINGS = 10
+"""Roundings of the largest square of the features that sums over rows may be off by."""
+
 
 @dataclass(frozen=True)
 class CentredMoments:
@@ -49,8 +52,13 @@ class CentredMoments:
 
     @cached_property
     def cross(self) -> Array:
-        """Centred products of features and targets: (d, c)."""
-        return self._remaining("cross") - self.mean[:, None] * (self.weight * self.target_mean)
+        """Centred products of features and targets: (d, c); zero for features that are constant but for rounding."""
+        cross = self._remaining("cross") - self.mean[:, None] * (self.weight * self.target_mean)
+        xp = namespace(cross)
+        total = xp.linalg.diagonal(self.moments.gram)
+        squares = total if self.left_out is None else total - xp.linalg.diagonal(self.left_out.gram)
+        constant = squares - self.weight * self.mean**2 <= ROUNDINGS * float(np.finfo(np.float64).eps) * total
+        return xp.where(constant[:, None], xp.zeros_like(cross), cross)
 
     @cached_property
     def target_square(self) -> Array:
@@ -79,13 +87,23 @@ class CentredMoments:
             solution = self.solve(float(alpha))
             return solution.coef, solution.intercept
         spectrum = self.spectrum()
-        columns = zip(np.asarray(alpha), self.cross.T, strict=True)
+        columns = zip(np.maximum(alpha, self.least_alpha), self.cross.T, strict=True)
         solved = [spectrum.shifted(self.weight * each).solve(cross) for each, cross in columns]
         coef = namespace(self.cross).stack(solved, axis=1)
         return coef, self.target_mean - self.mean @ coef
 
+    @cached_property
+    def least_alpha(self) -> float:
+        """The penalty below which rounding errors of the moments count for more: next to nothing for features of length one.
+
+        Of long features that hardly differ, as those of additive kernels far from zero, centring leaves little but rounding.
+        """
+        squares = namespace(self.moments.gram).linalg.diagonal(self.moments.gram)
+        return ROUNDINGS * float(np.finfo(np.float64).eps) * float(squares.max()) / float(self.moments.weight)
+
     def solve(self, alpha: float, spectrum: Spectrum | None = None) -> RidgeSolution:
         """The ridge regression of penalty ``alpha``, from a factorisation or from the ``spectrum`` of these moments."""
+        alpha = max(alpha, self.least_alpha)
         shift = self.weight * alpha
         factor = factorise_fresh(self.gram, shift) if spectrum is None else spectrum.shifted(shift)
         coef = factor.solve(self.cross)

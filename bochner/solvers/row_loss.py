@@ -169,7 +169,9 @@ class RowLoss:
         columns = [np.sum(self.curve(scores, np.broadcast_to(unit, scores.shape)), axis=0) for unit in units]
         matrices = np.stack(columns, axis=2)
         size = np.maximum(np.trace(matrices, axis1=1, axis2=2), smallest)[:, None, None]
-        return np.linalg.pinv(matrices / size, rcond=1e-12, hermitian=True) / size
+        values, vectors = np.linalg.eigh(matrices / size)
+        inverted = np.where(values > 1e-12, 1 / np.maximum(values, 1e-12), 0.0) / size[:, :, 0]
+        return (vectors * inverted[:, None, :]) @ np.swapaxes(vectors, 1, 2)
 
     def curve(self, scores: Array, change: Array) -> Array:
         """Shares times second derivatives of the loss times a change (n, B, c): (n, B, c)."""
