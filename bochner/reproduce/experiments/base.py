@@ -63,8 +63,8 @@ CHEAPER = (
 CHOSEN = (
     "RFF-SKL is learned on quarters of the training images, each predicted from the three others, which costs it little "
     "more than halves do. KRR-GD is learned on halves: quarters would cost it seven times as much. On held-out training "
-    "images quarters gave RFF-SKL a higher accuracy from 7,500 rows on and about the same below, and eighths one more "
-    "for the largest n alone; KRR-GD had no higher accuracy by quarters at 1,000 and 2,500 rows, where that was tried.",
+    "images quarters gave RFF-SKL a higher accuracy from 7,500 rows on and about the same below, and eighths more still "
+    "at the largest n alone; KRR-GD had no higher accuracy by quarters at 1,000 and 2,500 rows, where that was tried.",
     "Chosen on held-out training images (for what is new in parts, weights and features of few rows, one quarter of "
     "them), by the accuracy of learners there: in how many parts RFF-SKL is learned, weights of rows, the features of "
     "each kernel of RFF-GL (376; for few rows, that there are more), of which kind they are where rows are few, and the "
