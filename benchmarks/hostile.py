@@ -125,7 +125,7 @@ def peer_cases(n: int) -> dict[bool, list[cases.Case]]:
             classifier = estimators.is_classifier(case.estimator)
             usual = case.target not in (*cases.ROWS, "1000-targets") and case.variant not in cases.NOT_NEGATIVE
             if usual and len(found[classifier]) < n:
-                found[classifier].append(replace(case, loss="squared", engine="threads", variant="plain"))
+                found[classifier].append(replace(case, loss="squared", engine="threads", variant="plain", weights="none"))
         number += 1
     return found
 
@@ -135,12 +135,15 @@ def run_peer(name: str, found: dict[bool, list[cases.Case]]) -> dict[str, Any]:
     import hostile_peers
 
     ours = name in OURS_BESIDE
+    if not ours:
+        hostile_peers.warm_up(name)
     classifier = estimators.is_classifier(name) if ours else hostile_peers.PEERS[name][1]
     counts: Counter[str] = Counter()
     why: Counter[str] = Counter()
     for case in found[classifier]:
         mine = replace(case, estimator=name)
-        outcome = estimators.attempt(mine) if ours else hostile_peers.attempt_peer(name, case)
+        ask = partial(estimators.attempt, mine) if ours else partial(hostile_peers.attempt_peer, name, case)
+        outcome = hostile_peers.isolated(ask)
         counts[outcome.result] += 1
         if outcome.result == "failed":
             why[outcome.message[:100]] += 1
@@ -190,6 +193,14 @@ def _named(name: str) -> str:
     return f"`{name}` (ours)" if name in OURS_BESIDE else name
 
 
+def stored(name: str) -> dict[str, Any]:
+    """The results that are there."""
+    try:
+        return dict(read_results(name)[0])
+    except FileNotFoundError:
+        return {}
+
+
 def main() -> None:
     """Run, write the results, and say what came of it."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -205,20 +216,17 @@ def main() -> None:
         return
     name = "hostile-quick" if options.quick else "hostile"
     packages = ("bochner", "numpy", "scipy", "scikit-learn", "torch", "dask", "hypothesis", "gpytorch", "xrfm")
-    try:
-        results, about = read_results(name)
-    except FileNotFoundError:
-        results, about = {}, manifest(SEED, packages)
     if not options.table:
         about = manifest(SEED, packages)
         if options.peers:
-            results["peers"] = {"counts": run_peers(options.cases or N_PEERS, options.jobs), "about": about}
+            part = {"peers": {"counts": run_peers(options.cases or N_PEERS, options.jobs), "about": about}}
         else:
             n_cases = options.cases or (N_QUICK if options.quick else N_CASES)
-            results["ours"] = run(n_cases, options.jobs) | {"about": about}
-            for row in results["ours"]["failures"][:20]:
+            part = {"ours": run(n_cases, options.jobs) | {"about": about}}
+            for row in part["ours"]["failures"][:20]:
                 print(row["message"], "\n   ", row["case"])
-        write_results(name, results, about)
+        write_results(name, stored(name) | part, about)
+    results = stored(name)
     print(tables(results))
     if not options.quick:
         replace_table(DOCUMENT, "hostile", tables(results))

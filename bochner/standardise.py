@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -144,18 +145,17 @@ class Standardiser:
         if sparse.issparse(X) and not self.centre.any():
             standardised = X.tocsr(copy=True)
             data = standardised.data / self.spread[standardised.indices]
-            standardised.data = data if self._fits_float32 else data.clip(-FARTHEST_IN_FLOAT32, FARTHEST_IN_FLOAT32)
-            standardised.data = standardised.data.astype(X.dtype, copy=False)
+            standardised.data = _within_reach(data, X.dtype).astype(X.dtype, copy=False)
             return standardised
         X = dense(X)
         if not self._fits_float32 and dtype_of(X) == np.float32:
             wide = double(X)
             wide = (wide - place(self.centre, like=wide)) / place(self.spread, like=wide)
-            return namespace(X).astype(wide.clip(-FARTHEST_IN_FLOAT32, FARTHEST_IN_FLOAT32), X.dtype)
+            return namespace(X).astype(_within_reach(wide, dtype_of(X)), X.dtype)
         with np.errstate(over="ignore"):
             standardised = X - place(self.centre, like=X)
             standardised /= place(self.spread, like=X)
-        return _within_reach(standardised)
+        return _within_reach(standardised, dtype_of(X))
 
     @cached_property
     def _fits_float32(self) -> bool:
@@ -191,10 +191,10 @@ def _positive(spread: Array, rounding: Array) -> Array:
     return np.where(spread > np.maximum(rounding, SMALLEST), spread, np.maximum(1.0, rounding))
 
 
-def _within_reach(X: Array) -> Array:
-    """Rows, those farther away than angles can be computed of put where they still can."""
+def _within_reach(X: Array, dtype: np.dtype[Any]) -> Array:
+    """Rows to be of a dtype, those farther away than angles can be computed of put where they still can."""
     xp = namespace(X)
-    far = FARTHEST_IN_FLOAT32 if dtype_of(X) == np.float32 else FARTHEST
+    far = FARTHEST_IN_FLOAT32 if dtype == np.float32 else FARTHEST
     inside = not X.shape[0] or (float(xp.max(X)) <= far and float(xp.min(X)) >= -far)
     return X if inside else X.clip(-far, far)
 

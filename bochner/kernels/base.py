@@ -135,7 +135,7 @@ class Kernel(ABC):
     def _refuse_large(self, values: Array, argument: str) -> None:
         """An error where an additive kernel is given numbers whose sums of squares overflow."""
         if self.geometry == "additive" and values.shape[0]:
-            largest = float(namespace(values).max(values))
+            largest = float(fetch64(namespace(values).max(values)))
             refuse_large(type(self).__name__, argument, largest, dtype_of(values))
 
     def check_rows(

@@ -20,7 +20,7 @@ import numpy as np
 
 from tests.hostile.cases import Data
 
-EPS = float(np.finfo(np.float64).eps)
+EPS, EPS32 = (float(np.finfo(dtype).eps) for dtype in (np.float64, np.float32))
 ROUNDINGS = 1e3
 """Predictions are sums of a thousand terms at most, and their rounding errors are this many roundings of the largest one."""
 FOREIGN = ("numpy", "scipy", "torch", "builtins")
@@ -120,7 +120,7 @@ def counted(weights: Any, n: int) -> np.ndarray:
 def rounding(X: Any) -> float:
     """The rounding of numbers of the precision that rows are computed with: float32 as float32, all else as float64."""
     dtypes = set(X.dtypes) if hasattr(X, "dtypes") else {X.dtype}
-    return float(np.finfo(np.float32).eps) if dtypes == {np.dtype(np.float32)} else EPS
+    return EPS32 if dtypes == {np.dtype(np.float32)} else EPS
 
 
 def no_worse_than_mean(predictions: Any, data: Data, band: float | None = None, edge: float = 0.0) -> None:
@@ -129,6 +129,7 @@ def no_worse_than_mean(predictions: Any, data: Data, band: float | None = None, 
     With a ``band`` the loss is not the squared one but distances beyond the band, bent over ``edge`` (parts of the spread).
     """
     refuse_nan("predict", predictions)
+    single = np.asarray(predictions).dtype == np.float32  # as some peers give them; ours are in float64
     y = np.asarray(data.y, dtype=np.float64)
     share = counted(data.weights, len(y))
     y, f = (np.asarray(each, dtype=np.float64).reshape(len(share), -1)[share > 0] for each in (y, predictions))
@@ -143,8 +144,8 @@ def no_worse_than_mean(predictions: Any, data: Data, band: float | None = None, 
     else:
         error, bound = (share @ np.maximum(np.abs(each) - band / largest, 0) for each in (residuals, deviations))
         bound = bound + edge * spread
-    unit = ROUNDINGS * rounding(data.X)
-    over = error - bound * (1 + 1e-6) - unit * spread - ROUNDINGS * EPS
+    unit, last = ROUNDINGS * rounding(data.X), ROUNDINGS * (EPS32 if single else EPS)
+    over = error - bound * (1 + 1e-6) - unit * spread - last
     if not (over <= 0).all():
         worst = int(over.argmax())
         raise BrokenRuleError(
