@@ -24,6 +24,7 @@ from bochner.checkpoint import FIT, LOG
 from bochner.cli import models
 from bochner.estimators import blocks, machine
 from bochner.rows import source as row_source
+from bochner.rows.csv_files import CsvStyle
 
 checkpoint.CHECKPOINT_SECONDS, checkpoint.SAVING_SHARE = 0.0, 1e9  # sums are saved after every block
 machine.FEWEST_SAMPLED = 150
@@ -204,7 +205,7 @@ def predict_in_python(folder: Path, given: Path) -> None:
     """Predict to Parquet and to CSV, as the command does."""
     for suffix in ("parquet", "csv"):
         arguments = (str(given / "new"), str(given / "new.parquet"), str(folder / f"{OUT}.{suffix}"))
-        models.predict(*arguments, std=False, proba=False, keep=["a"], delimiter=None)
+        models.predict(*arguments, std=False, proba=False, keep=["a"], style=CsvStyle())
 
 
 def predict_by_command(folder: Path, given: Path) -> None:

@@ -15,16 +15,14 @@ from bochner.tiled import add_squares
 ROUNDING = float(np.finfo(np.float64).eps)
 FEW_ROWS = 1.2
 """Work in the span of the rows where there are this many times more features than rows."""
-DEPENDENT = 10.0
-"""A row is a sum of others where its square beside them is no more than this many times what was added to factorise."""
 
 
 @dataclass(frozen=True)
 class Span:
     """The span of the rows of a feature matrix Phi (n, d), for n clearly below d: L (n, r) with L L' = Phi Phi'.
 
-    Ridge coefficients lie in the span, so nothing is lost by regressing on the rows of L instead of those of Phi = L Q'. Of
-    rows that are sums of others but for rounding there is no coordinate of their own, so that r may be less than n.
+    Ridge coefficients lie in the span, so nothing is lost by regressing on the rows of L instead of those of Phi = L Q'.
+    Rows that are the same share their coordinates, so that r may be less than n.
     """
 
     features: Array
@@ -38,14 +36,13 @@ class Span:
     def of(cls, features: Array) -> Span:
         """The span of all rows of Phi."""
         features = np.asarray(features, dtype=np.float64)
-        gram = _products(features)
-        factor = factorise_fresh(lambda: gram.copy(order="F"), 0.0)
-        triangle = np.tril(factor.triangle)
-        own = np.diagonal(triangle) ** 2 > DEPENDENT * factor.jitter
-        own[0] = True
-        if own.all():
+        if len(np.unique(features.sum(axis=1))) == len(features):  # no two rows are the same
+            triangle = _triangle(features)
             return cls(features, triangle, triangle)
-        return cls(features[own], triangle[:, own], np.asfortranarray(triangle[np.ix_(own, own)]))
+        _, first, which = np.unique(features, axis=0, return_index=True, return_inverse=True)
+        own = np.sort(first)
+        triangle = _triangle(features[own])
+        return cls(features[own], triangle[np.searchsorted(own, first[which.ravel()])], triangle)
 
     def expand(self, coef: Array) -> Array:
         """Coefficients of the features, Q coef: (d, c), from those of the coordinates (r, c)."""
@@ -62,6 +59,11 @@ class Span:
     def _weights(self, coef: Array) -> Array:
         """Weights of the rows that make up coefficients: (r, c)."""
         return linalg.solve_triangular(self.triangle, coef, lower=True, trans=1, check_finite=False)
+
+
+def _triangle(features: Array) -> Array:
+    gram = _products(features)
+    return np.asarray(np.tril(factorise_fresh(lambda: gram.copy(order="F"), 0.0).triangle))
 
 
 def _products(features: Array) -> Array:

@@ -18,7 +18,10 @@ from bochner.kernels import Gaussian
 from bochner.rows import from_arrays
 
 KEY = {"seed": "0", "X": "array"}
-RECORDS = [{"question": str(k), "value": value} for k, value in enumerate([0.1, 1e-300, float("inf"), -0.0, 1 / 3])]
+RECORDS = [
+    {"question": str(k), "value": value, "log_alpha": -k, "gradient": None}
+    for k, value in enumerate([0.1, 1e-300, float("inf"), -0.0, 1 / 3])
+]
 
 
 def folds(n=30, seed=0):

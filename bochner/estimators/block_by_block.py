@@ -50,15 +50,14 @@ def block_by_block(method: Method) -> Method:
     That of a collection of Dask's is a dask.array, to be computed where the rows are.
     """
 
-    method = same_bits()(method)
-
     @wraps(method)
     def each(self: Any, X: Any, *args: Any, **options: Any) -> Any:
         if is_dask(X):
             return _by_partition(method, self, X, *args, **options)
         if not on_disk(X):
-            return method(self, X, *args, **options)
-        with closing(new_blocks(self, as_source(X))) as blocks:
+            with same_bits():
+                return method(self, X, *args, **options)
+        with closing(new_blocks(self, as_source(X))) as blocks, same_bits():
             return _stack([method(self, block, *args, **options) for block in blocks])
 
     return cast(Method, each)
@@ -80,7 +79,8 @@ def _of_rows(method: Callable[..., Any], estimator: Any, names: Any, args: Any, 
     start = place.start or 0
     rows = Block(start, X if len(X) else np.zeros((1, X.shape[1]), dtype=X.dtype))
     try:
-        return _first(method(estimator, rows, *args, **options), len(X))
+        with same_bits():
+            return _first(method(estimator, rows, *args, **options), len(X))
     except ValueError as error:
         where = f"partition {place.number}"
         check_values(replace(rows, start=0), where, start, names, None)  # which says more
