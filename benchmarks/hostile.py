@@ -169,7 +169,11 @@ def tables(results: dict[str, Any]) -> str:
         total = {key: sum(each.get(key, 0) for each in counts.values()) for key in RESULTS}
         header = ["estimator", "cases", "finite, no worse than the mean", "error that says what to do", "anything else"]
         parts.append(markdown_table(header, [*rows, ["all", *_numbers(total)]]))
-        parts.append(describe(results["ours"]["about"]))
+        ours = results["ours"]
+        last = ours["first_seed"] + ours["seeds"] - 1
+        seeds = f"The cases of seeds {ours['first_seed']} to {last}, in parts that were run at "
+        commits = ", ".join(f"{commit} ({n:,})" for commit, n in ours["commits"].items())
+        parts.append(f"{seeds}commits {commits}; a part with a failure is run again.\n{describe(ours['about'])}")
     if "peers" in results:
         header = [
             "on plain settings",
