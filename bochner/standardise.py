@@ -165,9 +165,13 @@ class Standardiser:
 
     def write(self, X: Array, out: Array) -> None:
         """The same of dense rows (n, m) of NumPy, into ``out`` (n, m) of a precision that is no less."""
-        np.subtract(X, self.centre, out=out, dtype=out.dtype)
-        if np.any(self.spread != 1):
-            out /= self.spread
+        with np.errstate(over="ignore"):
+            np.subtract(X, self.centre, out=out, dtype=out.dtype)
+            if np.any(self.spread != 1):
+                out /= self.spread
+        within = _within_reach(out, out.dtype)
+        if within is not out:
+            out[...] = within
 
     def undo(self, X: Array) -> Array:
         """The columns as they were."""
