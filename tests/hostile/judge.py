@@ -164,7 +164,7 @@ def no_worse_than_prior(model: Any, predicted: Any, probabilities: Any, data: Da
     """
     y = np.asarray(data.y)
     share = counted(data.weights, len(y))
-    classes, labels = np.unique(y[share > 0], return_inverse=True)
+    _, labels = np.unique(y[share > 0], return_inverse=True)
     prior = np.bincount(labels, share[share > 0])
     if not np.isin(predicted, y).all():
         raise BrokenRuleError("predict gives a label that is not in y")
