@@ -7,6 +7,7 @@ pieces that do not depend on the number of threads, on threads of our own (``boc
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,14 +17,20 @@ from typing import Any
 from threadpoolctl import ThreadpoolController
 
 
+def _libraries() -> list[Any]:
+    """Every BLAS that the process has by now: packages bring their own, and may be imported late."""
+    return _libraries_of(len(sys.modules))
+
+
 @lru_cache(maxsize=1)
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController().select(user_api="blas")
+def _libraries_of(n_modules: int) -> list[Any]:
+    found: list[Any] = ThreadpoolController().select(user_api="blas").lib_controllers
+    return found
 
 
 def blas_threads() -> int:
     """Threads that BLAS may use at this moment: all cores unless the user, a parallel caller or we set a limit."""
-    return max((library.num_threads for library in _controller().lib_controllers), default=1)
+    return max((library.num_threads for library in _libraries()), default=1)
 
 
 class _Limits:
@@ -32,15 +39,17 @@ class _Limits:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._holders = {"shared": 0, "alone": 0}
-        self._before: list[tuple[Any, int]] = []
+        self._before: dict[str, tuple[Any, int]] = {}
 
     @contextmanager
     def hold(self, how: str) -> Iterator[None]:
         """One thread for every BLAS, whatever other callers hold or let go of meanwhile."""
         with self._lock:
             if not any(self._holders.values()):
-                self._before = [(library, library.num_threads) for library in _controller().lib_controllers]
-                for library, _ in self._before:
+                self._before = {}
+            for library in _libraries():
+                if library.filepath not in self._before:
+                    self._before[library.filepath] = library, library.num_threads
                     _set_threads(library, 1)
             self._holders[how] += 1
         try:
@@ -49,7 +58,7 @@ class _Limits:
             with self._lock:
                 self._holders[how] -= 1
                 if not any(self._holders.values()):
-                    for library, threads in self._before:
+                    for library, threads in self._before.values():
                         _set_threads(library, threads)
 
     def threads_outside(self) -> int:
@@ -58,7 +67,7 @@ class _Limits:
             if self._holders["alone"]:
                 return 1
             if self._holders["shared"]:
-                return max((threads for _, threads in self._before), default=1)
+                return max((threads for _, threads in self._before.values()), default=1)
         return blas_threads()
 
 

@@ -1,6 +1,9 @@
 """Limits on the threads of BLAS: they end with their last holder, in whatever order holders come and go."""
 
 import itertools
+import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
@@ -115,3 +118,32 @@ def test_limits_of_others_end_where_they_should(another_thread):
         assert set(another_thread(inside).values()) == {1}
         assert set(threads().values()) == {3}
     assert threads() == before
+
+
+LATE = """
+from threadpoolctl import threadpool_info
+from bochner.blas import one_blas_thread, same_bits
+
+def threads():
+    return {pool["filepath"]: pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+with same_bits():
+    early = set(threads())
+    import cv2
+    with one_blas_thread():
+        inside = threads()
+with one_blas_thread():
+    again = threads()
+print(len(set(inside) - early), set(inside.values()), set(again.values()), set(threads().values()))
+"""
+
+
+def test_a_blas_that_is_loaded_late_is_held_too():
+    """Such as the one that comes with OpenCV, imported after a first fit or within one."""
+    pytest.importorskip("cv2")
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
+    said = subprocess.run([sys.executable, "-c", LATE], env=environment, capture_output=True, text=True, check=True)
+    late, *others = said.stdout.split(maxsplit=1)
+    if late == "0":
+        pytest.skip("OpenCV has no BLAS of its own here")
+    assert others == ["{1} {1} {2}\n"]
