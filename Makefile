@@ -9,13 +9,15 @@ ARGS ?=
 VENV := .venv
 PY := $(VENV)/bin/python
 LOCK := requirements/dev.lock
+CPU := requirements/torch-cpu.lock
+TORCH := requirements/torch.lock
 READY := $(VENV)/.ready
 # One thread of BLAS for each test process: the processes already fill the cores.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 VECLIB_MAXIMUM_THREADS=1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-gpu lint docs figures bench lock changelog clean distclean check-python FORCE
+.PHONY: help demo test test-gpu lint docs figures bench lock audit changelog clean distclean check-python FORCE
 
 help: ## show this list
 	@echo "make TARGET, where TARGET is one of"
@@ -56,15 +58,11 @@ bench-%: $(READY) ## run benchmarks/NAME.py
 changelog: $(READY) ## move the fragments of changes/ to CHANGELOG.md
 	$(PY) tools/changelog.py
 
-lock: check-python ## write requirements/dev.lock anew from requirements/dev.in
-	@set -e; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
-	echo "Installing requirements/dev.in into a clean environment"; \
-	$(PYTHON) -m venv "$$folder/venv"; \
-	"$$folder/venv/bin/python" -m pip install --quiet --requirement requirements/dev.in; \
-	echo "# Written by \`make lock\` from dev.in. Do not edit." > "$$folder/lock"; \
-	"$$folder/venv/bin/python" -m pip freeze --all --exclude pip | sed 's/^\(torch==[^+]*\)+.*/\1/' >> "$$folder/lock"; \
-	cp "$$folder/lock" $(LOCK).new; mv $(LOCK).new $(LOCK); \
-	echo "Wrote $(LOCK)"
+lock: check-python ## write requirements/*.lock anew from requirements/dev.in, with hashes
+	$(PYTHON) tools/lock.py
+
+audit: $(READY) ## ask the vulnerability service of the package index about every locked package (needs the network)
+	$(PY) -m pip_audit --strict --disable-pip --require-hashes --requirement $(LOCK) --requirement $(TORCH) $(ARGS)
 
 clean: ## remove the report, caches and build leftovers
 	rm -rf report build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis docs/auto_examples docs/generated docs/sg_execution_times.rst
@@ -84,13 +82,17 @@ check-python:
 
 # The environment. .root holds the folder it was made for and dev.lock what was installed; both are written after the last
 # package, so that a half-built environment has neither and is made again. An unchanged lock with a new date costs nothing.
-$(VENV)/.locked: $(LOCK)
-	@if cmp -s $(LOCK) $(VENV)/dev.lock && [ "$$(cat $(VENV)/.root 2>/dev/null)" = "$(CURDIR)" ] && $(PY) -c ''; then touch $@; else \
+# Every file must have a hash of the locks, which name all packages. torch is the build of torch-cpu.lock where that is to be
+# had, such as from a folder that pip is told of by PIP_FIND_LINKS; else that of the package index.
+INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement
+$(VENV)/.locked: $(LOCK) $(CPU) $(TORCH)
+	@if cat $(LOCK) $(CPU) $(TORCH) | cmp -s - $(VENV)/dev.lock && [ "$$(cat $(VENV)/.root 2>/dev/null)" = "$(CURDIR)" ] && $(PY) -c ''; then touch $@; else \
 	  $(MAKE) --no-print-directory check-python || exit 1; \
 	  echo "Making $(VENV) from $(LOCK); this takes a minute or two, once"; \
 	  $(PYTHON) -m venv --clear $(VENV) && \
-	  $(PY) -m pip install --quiet --disable-pip-version-check --requirement $(LOCK) && \
-	  cp $(LOCK) $(VENV)/dev.lock && printf '%s' "$(CURDIR)" > $(VENV)/.root && touch $@; fi
+	  $(INSTALL) $(LOCK) && \
+	  { { $(INSTALL) $(CPU); $(PY) -c 'import importlib.metadata as m; m.version("torch")'; } 2>/dev/null || $(INSTALL) $(TORCH); } && { $(PY) -m pip check >$(VENV)/missing || { cat $(VENV)/missing >&2; false; }; } && \
+	  cat $(LOCK) $(CPU) $(TORCH) > $(VENV)/dev.lock && printf '%s' "$(CURDIR)" > $(VENV)/.root && touch $@; fi
 
 $(READY): $(VENV)/.locked pyproject.toml
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .

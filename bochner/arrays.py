@@ -13,7 +13,8 @@ import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_namespace
 from array_api_compat import numpy as numpy_namespace
 from scipy import sparse
-from scipy.linalg import blas, lapack
+
+from bochner import tiled
 
 Array = Any
 """An array of any namespace; shapes are given in the docstrings, as (rows, columns)."""
@@ -21,10 +22,6 @@ Array = Any
 
 CLOSE = 1e-4
 """Pairs of rows are close where ||x - z||^2 is this part of ||x||^2 + ||z||^2 or less."""
-
-
-SOLVE_COLUMNS = 128
-"""Columns of a triangle that are solved for at a time; all else is matrix products, which run on many threads at once."""
 
 
 def namespace(*arrays: Array) -> Any:
@@ -199,9 +196,8 @@ def cholesky(matrix: Array, shift: float = 0.0, *, clean: bool = False) -> tuple
     """
     if not is_foreign(matrix):
         matrix[np.diag_indices_from(matrix)] += shift
-        potrf = lapack.spotrf if matrix.dtype == np.float32 else lapack.dpotrf
-        triangle, failed = potrf(matrix, lower=1, clean=int(clean), overwrite_a=1)
-        return triangle, bool(failed)
+        failed = tiled.cholesky(matrix)
+        return np.asfortranarray(np.tril(matrix)) if clean and not failed else matrix, failed
     xp = namespace(matrix)
     if hasattr(xp.linalg, "cholesky_ex"):  # PyTorch's, which says so where there is none
         xp.linalg.diagonal(matrix)[...] += shift
@@ -223,7 +219,7 @@ def solve_rows(rows: Array, triangle: Array, *, back: bool = False, out: Array |
         out = np.array(rows) if out is None else out
         if out is not rows:
             out[...] = rows
-        _substitute(out, triangle, back)
+        tiled.substitute(out, triangle, back)
         return out
     xp = namespace(rows)
     matrix = triangle if back else triangle.T
@@ -237,21 +233,3 @@ def solve_rows(rows: Array, triangle: Array, *, back: bool = False, out: Array |
         return solved
     out[...] = solved
     return out
-
-
-def _substitute(rows: Array, triangle: Array, back: bool) -> None:
-    """:func:`solve_rows` in place: one half of the columns, their part in the others by a product, the other half.
-
-    SciPy's solver holds Python's lock, so it sees few columns and matmul does the rest.
-    """
-    d = triangle.shape[0]
-    if d <= SOLVE_COLUMNS:
-        trsm = blas.strsm if rows.dtype == np.float32 else blas.dtrsm
-        rows[...] = trsm(1.0, triangle, rows.T, side=0, lower=1, trans_a=int(back)).T
-        return
-    middle = SOLVE_COLUMNS * ((d // SOLVE_COLUMNS + 1) // 2)
-    low, high, across = slice(0, middle), slice(middle, d), triangle[middle:, :middle]
-    first, second = (high, low) if back else (low, high)
-    _substitute(rows[:, first], triangle[first, first], back)
-    rows[:, second] -= rows[:, first] @ (across if back else across.T)
-    _substitute(rows[:, second], triangle[second, second], back)

@@ -18,6 +18,7 @@ from scipy import linalg, sparse
 from scipy.optimize import brentq
 
 from bochner.arrays import Array, dense, fetch, fetch64, solve_rows
+from bochner.errors import InputError
 from bochner.kernels import Kernel
 
 ROWS_A_CENTRE = 50
@@ -51,11 +52,11 @@ def choose_centres(
     [0, 2, 3]
     """
     if method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.")
+        raise InputError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.")
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-        raise ValueError(f"n must be a positive whole number of centres, got {n!r}.")
+        raise InputError(f"n must be a positive whole number of centres, got {n!r}.")
     if kernel is None and method in ("leverage", "cholesky"):
-        raise ValueError(f"method={method!r} needs the kernel: give kernel=Gaussian(scale=...), or use 'k-means++'.")
+        raise InputError(f"method={method!r} needs the kernel: give kernel=Gaussian(scale=...), or use 'k-means++'.")
     X = X.tocsr() if sparse.issparse(X) else fetch(X)
     first = distinct_rows(X)
     if method == "random" or len(first) <= n:

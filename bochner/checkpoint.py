@@ -13,7 +13,6 @@ import functools
 import hashlib
 import json
 import time
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -23,9 +22,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from bochner.archives import read_arrays
 from bochner.arrays import Array
 from bochner.criteria import Criterion, Fit
 from bochner.durable import PARTIAL, Log, replace_file, suppressed, write_all
+from bochner.errors import FileAccessError, InputError
 from bochner.features import FeatureGradient, FeatureMap
 from bochner.folds import FoldedRows, HeldOut, RunningSums
 from bochner.solvers.penalty_search import PENALTIES
@@ -44,7 +45,7 @@ FIT, LOG, PASS = "bochner-fit.json", "bochner-evaluations.log", "bochner-pass-{}
 """Names of the files in a folder."""
 FIRST = "first"
 """What passes are made for before the first evaluation."""
-UNREADABLE = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile)
+UNREADABLE = (OSError, ValueError, KeyError, TypeError)
 """What reading a file of arrays may end in."""
 
 
@@ -140,7 +141,7 @@ class Checkpoint(NoCheckpoint):
         if self.position >= len(self._log.records):
             return None
         record = self._log.records[self.position]
-        if record["question"] != question:
+        if not _is_answer(record) or record["question"] != question:
             self._log.cut(self.position)
             return None
         self.position += 1
@@ -155,9 +156,9 @@ class Checkpoint(NoCheckpoint):
     def saved(self, name: str, of_pass: str) -> dict[str, Array] | None:
         """Arrays of a pass that were saved under a name; None where there are none, or they cannot be read."""
         with suppress(*UNREADABLE), open(self._path(PASS.format(name)), "rb") as file:
-            arrays = np.load(file, allow_pickle=False)
-            if str(arrays["pass"]) == of_pass:
-                return dict(arrays)
+            arrays = read_arrays(file)
+            if str(arrays["pass"]) == of_pass and int(arrays["done"]) >= 0:
+                return arrays
         return None
 
     def save(self, name: str, arrays: dict[str, Array]) -> None:
@@ -177,10 +178,10 @@ class Checkpoint(NoCheckpoint):
             yield
         except BlockingIOError as error:
             told = f"Another fit is using checkpoint={str(self.folder)!r} now: give every fit a folder of its own."
-            raise OSError(error.errno, told) from error
+            raise FileAccessError(error.errno, told) from error
         except OSError as error:
             advice = "make room on the disk" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "make it writable"
-            raise OSError(
+            raise FileAccessError(
                 error.errno,
                 f"Cannot write to checkpoint={str(self.folder)!r}: {error.strerror or error}. Choose another folder, or "
                 f"{advice} and fit again, which goes on from what is there.",
@@ -192,7 +193,7 @@ class Checkpoint(NoCheckpoint):
             left = [path.name for path in self.folder.iterdir()]
             return bool(left) and FIT not in left and all(name.startswith("bochner-") for name in left)
         if self.folder.exists():
-            raise ValueError(f"checkpoint must be a folder, and {str(self.folder)!r} is a file.")
+            raise InputError(f"checkpoint must be a folder, and {str(self.folder)!r} is a file.")
         with self._writing():
             self.folder.mkdir(parents=True, exist_ok=True)
         return True
@@ -210,7 +211,7 @@ class Checkpoint(NoCheckpoint):
             return
         if key and self._worth_keeping:
             other = str(self.folder.with_name(f"{self.folder.name}-2"))
-            raise ValueError(
+            raise InputError(
                 f"checkpoint={str(self.folder)!r} is of another fit: {_difference(key, self.key)}. Give what it was to "
                 f"go on with that fit; to begin this one use another folder, as checkpoint={other!r}, or delete that one."
             )
@@ -236,7 +237,7 @@ class Checkpoint(NoCheckpoint):
         rows = ""
         for path in sorted(self.folder.glob(PASS.format("*")), key=lambda path: path.stat().st_mtime_ns)[-1:]:
             with suppress(*UNREADABLE), open(path, "rb") as file:
-                rows = f", and {int(np.load(file, allow_pickle=False)['done']):,} rows of a pass are summed"
+                rows = f", and {int(read_arrays(file)['done']):,} rows of a pass are summed"
         return f"goes on from {str(self.folder)!r}: {len(self._log.records)} evaluations are known{rows}"
 
     def _remove(self) -> None:
@@ -247,6 +248,20 @@ class Checkpoint(NoCheckpoint):
         suppressed(self._path(FIT).unlink)
         if self._made:
             suppressed(self.folder.rmdir)  # which leaves it where somebody else has put files there
+
+
+def _is_answer(record: Any) -> bool:
+    """Whether a record of a log has what an answer of the criterion has."""
+    if not isinstance(record, dict) or not {"question", "value", "log_alpha", "gradient"} <= record.keys():
+        return False
+    gradient = record["gradient"]
+    if not isinstance(record["value"], float | int) or not (gradient is None or isinstance(gradient, dict)):
+        return False
+    try:
+        numbers = [np.asarray(value, dtype=float) for value in (record["log_alpha"], *(gradient or {}).values())]
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return all(array.dtype == float for array in numbers)
 
 
 @contextmanager
@@ -278,7 +293,13 @@ class SavedPasses(PassKeeper):
         state = self.checkpoint.saved(sums.name, self.asked)
         if state is None:
             return 0
-        sums.restore({name: value for name, value in state.items() if name not in ("pass", "done")})
+        try:
+            sums.restore({name: value for name, value in state.items() if name not in ("pass", "done")})
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            raise InputError(
+                f"checkpoint={str(self.checkpoint.folder)!r} holds sums of other shapes than those of this fit ({error}): "
+                "delete that folder, and fit again."
+            ) from error
         return int(state["done"])
 
     def is_due(self, done: int, n_rows: int) -> bool:
@@ -366,6 +387,11 @@ class LoggedCriterion:
     def fit(self, feature_map: FeatureMap, evaluation: Any) -> Fit:
         """The model of the rows to fit, with the penalty of an evaluation."""
         return self.criterion.fit(feature_map, self.checkpoint.evaluation(evaluation))
+
+    def fitted(self, feature_map: FeatureMap, evaluation: Any) -> tuple[Any, Array]:
+        """A map and coefficients on it that predict the first validated part."""
+        criterion: Any = self.criterion
+        return criterion.fitted(feature_map, self.checkpoint.evaluation(evaluation))
 
     def held_out(self, feature_map: FeatureMap, evaluation: Any) -> HeldOut:
         """Every validated row with its prediction by the model that has not seen it."""

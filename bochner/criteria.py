@@ -25,7 +25,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from bochner.arrays import Array, dense, double, fetch, fetch_numbers, is_foreign, namespace, place, total
-from bochner.blas import one_blas_pool, one_blas_thread
+from bochner.blas import one_blas_thread, same_bits
 from bochner.engines import fold_moments, forward, predict_folds, pull_back_folds
 from bochner.engines.devices import brought
 from bochner.features import FeatureGradient, FeatureMap
@@ -74,6 +74,8 @@ class Fit:
     coef: Array
     intercept: Array
     converged: bool = True
+    at_centres: bool = False
+    """Whether the coefficients are those of the kernel at each centre, in place of whitened features."""
 
 
 class Criterion(Protocol):
@@ -120,7 +122,7 @@ class HeldOutError:
         bounds: tuple[float, float] = PENALTIES,
     ) -> Evaluation:
         """The criterion of a map, its penalty chosen: near ``log_alpha``, or anywhere in ``bounds``."""
-        with one_blas_pool():
+        with same_bits():
             if self._on_device:
                 feature_map = feature_map.place(cast(Folds, self.folds).parts[0].X)  # once, for two passes
             basis = self._span(feature_map)
@@ -144,6 +146,10 @@ class HeldOutError:
     def fit(self, feature_map: FeatureMap, evaluation: Evaluation) -> Fit:
         """The model of the rows to fit, with the penalty of an evaluation."""
         return fit_ridge(evaluation)
+
+    def fitted(self, feature_map: FeatureMap, evaluation: Evaluation) -> tuple[FeatureMap, Array]:
+        """The map and coefficients on it that predict the first validated part."""
+        return feature_map, evaluation.models[self.folds.validated[0]][0]
 
     def held_out(self, feature_map: FeatureMap, evaluation: Evaluation) -> HeldOut:
         """Every validated row that is in memory with its prediction by the model that has not seen it."""

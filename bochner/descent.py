@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from bochner.arrays import Array
+from bochner.errors import InputError
 from bochner.folds import Folds, Rows
 from bochner.kernels import Kernel
 from bochner.kernels.bandwidth import median_scale
@@ -157,7 +158,7 @@ def descend(space: Space, plan: Plan) -> Descent:
             staying = _best(staying, level.keep)
         best = staying[0]
         if not best.reached:
-            raise ValueError("No kernel gave a finite held-out error: check X and y for values at the limits of float64.")
+            raise InputError("No kernel gave a finite held-out error: check X and y for values at the limits of float64.")
         if plan.scale_penalty.selects:
             best.select_columns()
     except KeyboardInterrupt:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import time
 import zlib
 from collections.abc import Callable
@@ -20,6 +21,8 @@ SYNC_SECONDS = 1.0
 """Shortest time between two waits for a log to be on disk. A killed program loses nothing by it, a power cut may."""
 PARTIAL = ".part"
 """The suffix of a file that is not complete."""
+NAME_KEPT = 50
+"""Characters of a file's name that begin the name of its incomplete one, which file systems allow 255 bytes."""
 
 
 class Log:
@@ -86,10 +89,11 @@ class Log:
 
 
 def replace_file(path: Path, write: Callable[[Any], None]) -> None:
-    """Write a file that is there as a whole or not at all."""
-    partial = path.with_name(path.name + PARTIAL)
+    """Write a file that is there as a whole or not at all; of several writers at a time the last one to end has it."""
+    partial = path.with_name(f"{path.name[:NAME_KEPT]}.{secrets.token_hex(4)}{PARTIAL}")
+    opened = open(partial, "xb")  # noqa: SIM115, outside of try: where it fails, nothing here is to be removed
     try:
-        with open(partial, "wb") as file:
+        with opened as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())

@@ -62,14 +62,14 @@ class FoldProblems:
     """The problems of the squared loss, from the moments of every part, which are summed wherever the rows are.
 
     Where rows are few, and in memory, ``rows`` (n, D') are kept: the features of all of them, or their coordinates in the
-    spans of kernels.
+    spans of kernels, of which there are at most ``most`` of each.
     """
 
-    def __init__(self, folds: FoldedRows, feature_map: StackedMap, *, together: bool) -> None:
+    def __init__(self, folds: FoldedRows, feature_map: StackedMap, *, together: bool, most: int | None = None) -> None:
         self.together, self.feature_map = together, feature_map
         self.folds = folds.in_memory
         in_memory = isinstance(folds, Folds)
-        self.span = span_of(self.folds, feature_map) if in_memory else None
+        self.span = span_of(self.folds, feature_map, most) if in_memory else None
         self.rows = None if self.span is None else self.span.coordinates
         if in_memory and self.rows is None and few_rows(folds.n, feature_map.n_features):
             self.rows = np.concatenate([_features(feature_map, part.X) for part in self.folds.parts])
@@ -211,8 +211,17 @@ class RowProblems(FoldProblems):
     side as there is room for :func:`row_bytes` of.
     """
 
-    def __init__(self, folds: FoldedRows, feature_map: StackedMap, loss: Loss, *, together: bool, spare: float) -> None:
-        super().__init__(folds, feature_map, together=together)
+    def __init__(
+        self,
+        folds: FoldedRows,
+        feature_map: StackedMap,
+        loss: Loss,
+        *,
+        together: bool,
+        spare: float,
+        most: int | None = None,
+    ) -> None:
+        super().__init__(folds, feature_map, together=together, most=most)
         self.loss = loss
         self._most_penalties = MOST_PENALTIES
         if isinstance(folds, Folds):
@@ -307,20 +316,23 @@ class KernelRidges:
         return coef, intercept
 
 
-def column_counts(feature_map: StackedMap, folds: FoldedRows) -> list[int]:
-    """Columns of each kernel in the problems of some rows: its features, or coordinates of the rows."""
-    in_memory = isinstance(folds, Folds)
-    return [folds.n if in_memory and few_rows(folds.n, size) else size for size in feature_map.sizes]
+def column_counts(feature_map: StackedMap, folds: FoldedRows, most: int | None = None) -> list[int]:
+    """Columns of each kernel in the problems of some rows: its features, or coordinates of the rows, at most ``most``."""
+    in_memory, n = isinstance(folds, Folds), folds.n
+    there = n if most is None else min(n, most)
+    return [there if in_memory and few_rows(n, size) else size for size in feature_map.sizes]
 
 
-def span_of(folds: Folds, feature_map: StackedMap) -> StackedSpan | None:
-    """Coordinates of all rows in place of the features of kernels that have clearly more of them; None: of no kernel."""
+def span_of(folds: Folds, feature_map: StackedMap, most: int | None = None) -> StackedSpan | None:
+    """Coordinates of all rows in place of the features of kernels that have clearly more of them; None: of no kernel.
+
+    With ``most``, the leading ones.
+    """
     if not any(few_rows(folds.n, size) for size in feature_map.sizes):
         return None
     kernels = np.eye(len(feature_map.maps), dtype=bool)
-    return StackedSpan.of(
-        np.concatenate([_features(feature_map.take(one), part.X) for part in folds.parts]) for one in kernels
-    )
+    features = (np.concatenate([_features(feature_map.take(one), part.X) for part in folds.parts]) for one in kernels)
+    return StackedSpan.of(features, most)
 
 
 def _features(feature_map: StackedMap, X: Array) -> Array:

@@ -215,6 +215,17 @@ class Folds:
             self, validated=validated, parts=tuple(p.take(slice(0, max(1, int(np.ceil(share * p.n))))) for p in self.parts)
         )
 
+    def pooled(self) -> Folds:
+        """The same with all parts that are not predicted as one, the first; these where some parts are never fitted."""
+        others = [k for k in range(len(self.parts)) if k not in self.validated]
+        if self.fitted is not None or len(others) < 2:
+            return self
+        parts = (self._joined([self.parts[k] for k in others]), *(self.parts[k] for k in self.validated))
+        return replace(self, parts=parts, validated=tuple(range(1, len(parts))))
+
+    def _joined(self, parts: list[Rows]) -> Rows:
+        return Rows.stack(parts)
+
     def astype(self, dtype: Any) -> Folds:
         """The same with X in another precision."""
         return replace(self, parts=tuple(replace(p, X=p.X.astype(dtype)) for p in self.parts))
@@ -223,6 +234,11 @@ class Folds:
     def n_to_fit(self) -> int:
         """Number of rows that the final regression is fitted on."""
         return sum(part.n for part in self.to_fit)
+
+    @property
+    def rows_to_fit(self) -> Rows:
+        """The same as one, where the parts are."""
+        return self._joined(self.to_fit)
 
     @property
     def to_fit(self) -> list[Rows]:

@@ -21,12 +21,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import blas, lapack
+from scipy.linalg import blas
 
+from bochner import tiled
 from bochner.arrays import Array, double, dtype_of, fetch, fetch64, is_foreign, namespace, place, solve_rows
-from bochner.blas import one_blas_pool, one_blas_thread
+from bochner.blas import one_blas_thread, same_bits
 from bochner.criteria import FEW_FEATURES, Fit
 from bochner.engines.kernel_products import KernelProducts, room_for_values
+from bochner.errors import InputError
 from bochner.features import CentreMap, FeatureMap
 from bochner.folds import FoldedRows, Folds, HeldOut, Rows
 from bochner.solvers.conjugate_gradient import conjugate_gradient
@@ -89,7 +91,7 @@ class IteratedHeldOutError:
         budget: Any = None,
     ) -> None:
         if not isinstance(folds, Folds):
-            raise ValueError(
+            raise InputError(
                 "Conjugate gradients go over the rows again and again, and these are not in memory at once: use "
                 "HeldOutError, which makes its sums in one pass."
             )
@@ -107,10 +109,10 @@ class IteratedHeldOutError:
     ) -> IteratedEvaluation:
         """The criterion of a map, its penalty chosen: downhill from ``log_alpha`` in ``bounds``."""
         if gradient:
-            raise ValueError("IteratedHeldOutError has no gradient: use HeldOutError, or evaluate(..., gradient=False).")
+            raise InputError("IteratedHeldOutError has no gradient: use HeldOutError, or evaluate(..., gradient=False).")
         start = START if log_alpha is None else float(np.mean(log_alpha))
         start = float(np.clip(start, *np.log(bounds))) if self.penalty is None else float(np.log(self.penalty))
-        with one_blas_pool():
+        with same_bits():
             ridge = self._ridge(feature_map, start)
             held = self.folds.validated[0]
             search = PenaltyTrials(ridge, [k for k in range(self.folds.n_parts) if k != held], held)
@@ -126,12 +128,16 @@ class IteratedHeldOutError:
         folds = self.folds
         fitted = [k for k in range(folds.n_parts) if folds.fitted is None or k in folds.fitted]
         ((start, _),) = evaluation.models.values()
-        with one_blas_pool():
+        with same_bits():
             ridge = self._ridge(feature_map, evaluation.log_alpha)
             start = place(start, like=ridge.factor)
             solution = ridge.system(fitted).solve([evaluation.log_alpha], start, self.tol)
         self._latest = None
         return Fit(fetch(solution.coef), fetch(solution.intercept), solution.converged and evaluation.converged)
+
+    def fitted(self, feature_map: FeatureMap, evaluation: IteratedEvaluation) -> tuple[FeatureMap, Array]:
+        """The map and coefficients on it that predict the first validated part."""
+        return feature_map, evaluation.models[self.folds.validated[0]][0]
 
     def held_out(self, feature_map: FeatureMap, evaluation: IteratedEvaluation) -> HeldOut:
         """Every row of the first validated part with its prediction by the model that has not seen it."""
@@ -141,7 +147,7 @@ class IteratedHeldOutError:
     def _ridge(self, feature_map: FeatureMap, log_alpha: float) -> CentreRidge:
         """The kernel values and factors of a map: those of the latest one, if that is it."""
         if not isinstance(feature_map, CentreMap):
-            raise ValueError(
+            raise InputError(
                 f"IteratedHeldOutError is for centres of the kernel, CentreMap, and got {type(feature_map).__name__}: use "
                 "HeldOutError."
             )
@@ -245,7 +251,7 @@ def _second_moments(factor: Array) -> Array:
     mean = namespace(factor).sum(factor, axis=0) / size
     if is_foreign(factor):
         return factor.T @ factor / size - mean[:, None] * mean
-    product, _ = lapack.dlauum(factor, lower=1)
+    product = tiled.squares_of_triangle(factor)
     product *= 1 / size
     return blas.dsyr(-1.0, mean, lower=1, a=product, overwrite_a=1)
 

@@ -26,6 +26,7 @@ from bochner.folds import Folds, HeldOut, Rows
 from bochner.solvers.penalty_search import PENALTIES, PenaltySearch
 from bochner.span import Span, few_rows
 from bochner.statistics import Moments
+from bochner.tiled import add_squares, product
 
 
 class LeaveOneOutError:
@@ -102,9 +103,11 @@ class LeaveOneOutRidge(PenaltySearch):
         share = rows.weights / self.total
         self.targets = rows.targets - share @ rows.targets
         centred = features - share @ features
-        eigenvalues, self.vectors = linalg.eigh((centred * rows.weights[:, None]).T @ centred, check_finite=False)
+        gram = np.zeros((centred.shape[1], centred.shape[1]), order="F")
+        add_squares(gram, np.sqrt(rows.weights)[:, None] * centred)
+        eigenvalues, self.vectors = linalg.eigh(gram, check_finite=False)  # of the lower triangle
         self.eigenvalues = np.maximum(eigenvalues, 0)
-        self.rotated = centred @ self.vectors
+        self.rotated = product(centred, self.vectors)
         self.squares = self.rotated**2
         self.cross = self.rotated.T @ (self.targets * rows.weights[:, None])
 
@@ -137,5 +140,6 @@ class LeaveOneOutRidge(PenaltySearch):
         through_residuals = -g @ coef.T + w * (
             solution.residual @ adjoint.T - (P @ adjoint - g.sum(axis=0) / self.total) @ coef.T
         )
-        through_leverage = q[:, None] * Z - P @ ((Z * by_leverage[:, None]).T @ Z) - (by_leverage @ Z) / self.total
-        return (through_residuals + 2 * w * through_leverage) @ self.vectors.T
+        across = product((Z * by_leverage[:, None]).T, Z)
+        through_leverage = q[:, None] * Z - product(P, across) - (by_leverage @ Z) / self.total
+        return product(through_residuals + 2 * w * through_leverage, self.vectors.T)

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import expit, xlog1py, xlogy
 
 from bochner.arrays import Array
+from bochner.errors import InputError
 
 SLACK = 4 * float(np.finfo(np.float64).eps)
 """Slopes this far outside the domain of a conjugate are taken for slopes on its boundary."""
@@ -161,11 +162,11 @@ class EpsilonLogistic:
 
     def __post_init__(self) -> None:
         if not (_is_finite(self.epsilon) and self.epsilon >= 0):
-            raise ValueError(f"epsilon must be a finite number, zero or larger (0.1, say), got {self.epsilon!r}.")
+            raise InputError(f"epsilon must be a finite number, zero or larger (0.1, say), got {self.epsilon!r}.")
         if not (_is_finite(self.gamma) and self.gamma > 0):
-            raise ValueError(f"gamma must be a finite number larger than zero (10.0, say), got {self.gamma!r}.")
+            raise InputError(f"gamma must be a finite number larger than zero (10.0, say), got {self.gamma!r}.")
         if not math.isfinite(self.gamma * self.epsilon):
-            raise ValueError(
+            raise InputError(
                 f"gamma * epsilon must be finite, got gamma={self.gamma!r} and epsilon={self.epsilon!r}; "
                 "take a smaller gamma."
             )

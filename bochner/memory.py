@@ -9,6 +9,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from bochner.errors import InputError
+
 SHARE = 0.5
 """The part of what is free that a fit may hold where nobody says how much."""
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
@@ -52,7 +54,7 @@ def as_bytes(max_memory: Any) -> float:
     except (ValueError, KeyError):
         value = 0.0
     if value <= 0:
-        raise ValueError(
+        raise InputError(
             f"max_memory must be a positive number of bytes, text such as '2GB' or '500MB', or None (half of what is free), "
             f"got {max_memory!r}."
         )

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -23,9 +24,10 @@ from bochner.engines.devices import DeviceFolds, free_room
 from bochner.evidence import learn_by_evidence
 from bochner.features import FeatureChoices, FeatureMap
 from bochner.folds import FoldedRows, Folds, Rows
+from bochner.full_ridge import FullHeldOutError
 from bochner.kernels import Kernel, get_kernel
 from bochner.kernels.bandwidth import median_scale
-from bochner.metric_search import LARGER_FACTOR, Candidate, CentreSpace, Stage, Starts, search
+from bochner.metric_search import LARGER_FACTOR, Candidate, CentreSpace, Measure, Stage, Starts, base_of, search
 from bochner.single_kernel import FeatureSpace, LearnedKernel, default_levels
 from bochner.solvers.penalty_search import HIGHEST_PENALTY, LOWEST_PENALTY
 
@@ -35,10 +37,10 @@ FEW_ROWS = 2000
 """Below it one part that is set aside says little: several are, in turn."""
 MOST_SPLITS = 3
 """"Several": so many."""
-FEW_STAGE = Stage(2000, 400, 2, keep=40, worse=3.0)
+FEW_STAGE = Stage(2000, 400, 2, keep=40, worse=3.0, every=True)
 """The only stage of the search where rows are few: nearly all candidates stay, so that each is judged on every part."""
-MOST_UNSEEN = 4000
-"""Most rows that are set aside to choose by."""
+MOST_UNSEEN, MANY_UNSEEN = 4000, 12_000
+"""Most rows that are set aside to choose by; and where every row is a centre, on a GPU."""
 EVIDENCE_ROWS = 800
 """Rows on which scales are learned by evidence."""
 EVIDENCE_FAMILIES = {"evidence": "matern32", "smooth evidence": "gaussian"}
@@ -54,12 +56,31 @@ BY_SUMS = 2e11
 MATRICES = 6
 """Matrices of all pairs of centres that half of the room on a device must hold for it to make such sums, which take twice
 as many; it does so wherever it can."""
+FULL_ROWS = 65_000
+"""Rows up to which a device makes them all centres, from a factor of the whole kernel matrix."""
+FULL_MATRICES = 2.2
+"""Matrices of all pairs of rows that half of the room on a device must hold for that."""
+ROUGH = 3e-3
+"""How precisely penalties are searched there while candidates are compared: by this part of the error."""
+TRIAL_ROWS = 10_000
+"""Rows of them on which width, metric and penalty are searched once more: all rows take a few factorisations then."""
+AT_ONCE = 20_000
+"""Rows up to which the search goes on with all of them."""
+LAST_FACTOR = 1.15
+"""By how much distances change at the very last, where every row is a centre and there are few enough of them."""
 STILL_HELPS = 0.005
 """The metric takes a step at full size where the step before lowered the error by this part."""
 MANY_COLUMNS = 50
-"""Columns from which on their own units are a start too: they may be pixels, or other numbers of one kind."""
+"""Columns from which on their own units are a start too: they may be pixels, or other numbers of one kind. So is a metric
+that brings columns together which vary together."""
+TOGETHER_ROWS = 4000
+"""Rows that say which columns do."""
 START_FEATURES, START_ROWS = 512, 12_000
 """Random features and rows on which scales are learned before the metric is."""
+SCALED_FAMILIES = 1
+"""Families whose scales are, the first ones."""
+JUDGED_FEATURES = 2400
+"""Most random features on which the kernel of learned scales is compared with others on centres."""
 FEW_FEATURES, FEW_STEPS = 256, 15
 """The same of few rows, and most steps."""
 
@@ -73,6 +94,8 @@ class Effort:
     finish_steps: int
     entries: float
     """Most rows x centres of the finish, as long as there are 2000 centres."""
+    of_every_row: tuple[Stage, ...]
+    """Stages of the search where every row is a centre, on a GPU."""
 
     def n_centres(self, n_rows: int) -> int:
         """Centres of the finish for so many rows."""
@@ -87,12 +110,14 @@ EFFORTS = {
         most_centres=10_000,
         finish_steps=2,
         entries=4.2e8,
+        of_every_row=(Stage(2000, 2000, 1, keep=3), Stage(6000, 6000, 2, keep=2)),
     ),
     "best": Effort(
         stages=(Stage(4000, 1000, 2, keep=6), Stage(10_000, 2000, 2, keep=3), Stage(30_000, 5000, 2, keep=2)),
         most_centres=50_000,
         finish_steps=1,
         entries=2e9,
+        of_every_row=(Stage(4000, 4000, 2, keep=6), Stage(10_000, 10_000, 2, keep=3), Stage(24_000, 24_000, 2, keep=2)),
     ),
 }
 
@@ -116,9 +141,18 @@ class MetricPlan:
     room: float = np.inf
     """Bytes that matrices may take."""
 
-    def stages(self, n_rows: int) -> tuple[Stage, ...]:
-        """The stages of the search for so many rows."""
-        return (FEW_STAGE,) if n_rows < FEW_ROWS else self.effort.stages
+    def stages(self, folds: FoldedRows) -> tuple[Stage, ...]:
+        """The stages of the search among these rows."""
+        if folds.n < FEW_ROWS:
+            return (FEW_STAGE,)
+        return self.effort.of_every_row if self.every_row(folds) else self.effort.stages
+
+    def every_row(self, folds: FoldedRows) -> bool:
+        """Whether all rows become centres: on a GPU that has the room, where nobody says how many centres."""
+        gpu = gpu_of(folds.parts[0].X) if isinstance(folds, DeviceFolds) else None
+        if gpu is None or self.n_centres is not None or self.way != "products" or folds.n_to_fit > FULL_ROWS:
+            return False
+        return FULL_MATRICES * 8 * folds.n_to_fit**2 <= free_room(gpu)
 
     def centres_for(self, n_rows: int) -> int:
         """Centres of the finish for so many rows: no more than there is room for three matrices of all pairs of."""
@@ -164,11 +198,28 @@ class Ladder:
             self.callback(self.records[-1])
 
 
-def start_levels(n_rows: int, n_columns: int) -> tuple[Level, ...]:
+def start_levels(n_rows: int, n_columns: int, *, briefly: bool = False) -> tuple[Level, ...]:
     """The sizes at which scales are learned on random features, before metrics are."""
+    if briefly:
+        return (Level(FEW_FEATURES, min(n_rows, START_ROWS // 2), FEW_STEPS, most_validated=1),)
     if n_rows < FEW_ROWS:
         return (Level(FEW_FEATURES, n_rows, FEW_STEPS, most_validated=2),)
-    return default_levels(min(n_rows, START_ROWS), START_FEATURES, n_columns)
+    rows = min(n_rows, START_ROWS)
+    return tuple(replace(level, most_validated=1) for level in default_levels(rows, START_FEATURES, n_columns))
+
+
+def brought_together(X: Array, units: Array) -> Array:
+    """The metric (m, m) of standardised rows (n, m) that averages columns, in their units, by how they vary together.
+
+    Column j becomes sum_i u_i x_i r_ij^2 / sum_i r_ij^2, r the correlations and u the units: neighbouring pixels, or
+    moments of a signal, become smooth. What varies alone stays as it is, and what does not vary is left out.
+    """
+    spread = X.std(axis=0)
+    there = spread > 0
+    some = np.where(there, (X - X.mean(axis=0)) / np.where(there, spread, 1.0), 0.0)
+    shares = (some.T @ some / len(X)) ** 2
+    shares /= np.maximum(shares.sum(axis=0), np.finfo(np.float64).tiny)
+    return np.asarray(units[:, None] * shares)
 
 
 @dataclass(frozen=True)
@@ -185,11 +236,18 @@ class Teacher:
     """The criterion of a last regression on many centres; None: the same as of all others."""
     units: Array | None = None
     """The spread of each column before it was standardised: scales at which columns count as they came."""
+    measure: Measure | None = None
+    """What candidates are compared by; None: the squared error."""
     ladder: Ladder = field(default_factory=Ladder)
 
     def descend(self, folds: FoldedRows) -> Descent:
-        """Scales by the gradient of the held-out error on random features."""
-        return descend(FeatureSpace(folds, self.criterion, self.choices, self.rng), self.plan)
+        """Scales by the gradient of the held-out error on random features.
+
+        They are those of a few families, where metrics of all families are to grow from them.
+        """
+        few = "centres" in self.metric.finishes and folds.n >= FEW_ROWS
+        plan = replace(self.plan, families=self.plan.families[:SCALED_FAMILIES]) if few else self.plan
+        return descend(FeatureSpace(folds, self.criterion, self.choices, self.rng), plan)
 
     def starts(self, folds: FoldedRows, descent: Descent) -> Starts:
         """Equal scales, those of a descent, and those of the largest evidence."""
@@ -198,8 +256,12 @@ class Teacher:
             "isotropic": np.ones(n_columns),
             "scales": descent.best.kernel.scales(n_columns),
         }
+        metrics = {}
         if self.units is not None and n_columns >= MANY_COLUMNS:
             scales["units"] = self.units
+            if "full" in self.metric.kinds:
+                sample = dense(folds.in_memory.parts[0].X[:TOGETHER_ROWS])
+                metrics["together"] = brought_together(sample.astype(np.float64, copy=False), self.units)
         some = folds.head(EVIDENCE_ROWS).astype(np.float64)
         chunks = [rows for _, rows in some.chunks()]
         xp = namespace(chunks[0].targets)
@@ -210,7 +272,7 @@ class Teacher:
             start = family.replace(scale=np.full(n_columns, median_scale(family, fetch64(X[:128, :]))))
             learned = learn_by_evidence(start, X, targets - xp.mean(targets, axis=0))
             scales[name] = learned.scales(n_columns)
-        return Starts(self.metric.families, scales)
+        return Starts(self.metric.families, scales, metrics)
 
     def candidates(self, folds: FoldedRows, starts: Starts) -> list[Candidate]:
         """What the stages of the search leave."""
@@ -221,25 +283,27 @@ class Teacher:
         return search(
             folds,
             starts,
-            self.metric.stages(folds.n),
+            self.metric.stages(folds),
             self.metric.kinds,
-            criterion=self.criterion,
+            criterion=partial(FullHeldOutError, precision=ROUGH) if self.metric.every_row(folds) else self.criterion,
+            every_row=self.metric.every_row(folds),
             rng=self.rng,
             rank=self.metric.rank,
             way=self.metric.way,
             must=self.metric.must,
+            measure=self.measure,
             record=record,
         )
 
 
-def unseen_parts(folds: Folds) -> Iterator[tuple[Folds, Rows]]:
+def unseen_parts(folds: Folds, most: int = MOST_UNSEEN) -> Iterator[tuple[Folds, Rows]]:
     """Rows to learn from, in parts of their own, and rows set aside: once, or every validated part in turn of few rows."""
     in_turn = folds.validated[: MOST_SPLITS if folds.n < FEW_ROWS else 1]
     for k in in_turn:
         others = tuple(part for j, part in enumerate(folds.parts) if j != k)
         if len(others) == 1:
             others = tuple(others[0].take(slice(j, None, INNER_PARTS)) for j in range(INNER_PARTS))
-        yield Folds(others, validated=tuple(range(len(others)))), folds.parts[k].take(slice(0, MOST_UNSEEN))
+        yield Folds(others, validated=tuple(range(len(others)))), folds.parts[k].take(slice(0, most))
 
 
 def learn_metric_kernel(folds: FoldedRows, teacher: Teacher) -> Choice:
@@ -280,7 +344,8 @@ class Contest:
         """The candidate of the least error on unseen rows, and its finish."""
         errors: dict[tuple[str, ...], list[float]] = {}
         latest: dict[tuple[str, ...], Candidate] = {}
-        splits = list(unseen_parts(self.folds.in_memory))
+        most = MANY_UNSEEN if self.teacher.metric.every_row(self.folds) else MOST_UNSEEN
+        splits = list(unseen_parts(self.folds.in_memory, most))
         for learned_on, unseen in splits:
             learning = self.teacher.place(learned_on)
             starts = self._starts(learning)
@@ -314,21 +379,28 @@ def judged(
     finalists: list[Candidate], descent: Descent, learned_on: Folds, unseen: Rows, teacher: Teacher
 ) -> Iterator[tuple[tuple[Any, ...], Candidate]]:
     """Finalists with their errors on unseen rows: each on centres, and the kernel of the descent on random features too."""
-    stage = teacher.metric.stages(learned_on.n)[-1]
+    stage = teacher.metric.stages(teacher.place(learned_on))[-1]
+    if teacher.metric.every_row(teacher.place(learned_on)):
+        stage = replace(stage, n_rows=max(stage.n_rows, TRIAL_ROWS))
     judge = teacher.place(Folds((Rows.stack(list(learned_on.head(stage.n_rows).parts)), unseen), validated=(1,)))
     stage = replace(stage, n_rows=judge.n, n_centres=judge.n if judge.n < FEW_ROWS else stage.n_centres)
-    space = CentreSpace(judge, stage, teacher.criterion, teacher.rng)
+    every_row = judge.n >= FEW_ROWS and teacher.metric.every_row(judge)
+    criterion = FullHeldOutError if every_row else teacher.criterion
+    space = CentreSpace(judge, stage, criterion, teacher.rng, every_row=every_row, measure=teacher.measure)
     if "centres" in teacher.metric.finishes:
         for candidate in finalists:
             found = space.evaluate(candidate)
             teacher.ladder.add(found, "unseen rows", "centres", **space.size)
             yield (*found.recipe, "centres"), found
     for candidate in _for_features(finalists, descent, teacher, few=judge.n < FEW_ROWS):
-        level = Level(2 * (stage.n_centres // 2), judge.n, 0)
+        level = Level(2 * (min(stage.n_centres, JUDGED_FEATURES) // 2), judge.n, 0)
         objective = FeatureSpace(judge, teacher.criterion, teacher.choices, teacher.rng).objective(candidate.kernel, level)
         bounds = LOWEST_PENALTY, HIGHEST_PENALTY
         point = objective.evaluate(candidate.kernel, candidate.log_alpha, gradient=False, bounds=bounds)
-        found = replace(candidate, value=point.value, log_alpha=point.log_alpha)
+        value = point.value
+        if teacher.measure is not None:
+            value = teacher.measure(objective.criterion.held_out(objective.feature_map, point.evaluation))
+        found = replace(candidate, value=value, error=point.value, log_alpha=point.log_alpha)
         teacher.ladder.add(found, "unseen rows", "fourier", n_rows=judge.n, n_features=level.n_features)
         yield (*found.recipe, "fourier"), found
 
@@ -355,17 +427,54 @@ def _on_centres(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> tu
 
     On the host it does so only where that takes little time.
     """
+    if teacher.metric.every_row(folds):
+        return _on_every_row(folds, candidate, teacher)
     n_centres = teacher.metric.centres_for(folds.n_to_fit)
     work = float(folds.n) * n_centres**2
     by_sums = _by_sums(folds, work, n_centres)
     criterion = teacher.criterion if by_sums or teacher.iterated is None else teacher.iterated
     stage = Stage(folds.n, n_centres, 0, keep=1)
-    space = CentreSpace(folds, stage, criterion, teacher.rng, most_validated=MOST_VALIDATED, last=True)
+    options: dict[str, Any] = {"most_validated": MOST_VALIDATED, "last": True, "measure": teacher.measure}
+    space = CentreSpace(folds, stage, criterion, teacher.rng, **options)
     cheap = work < CHEAP or isinstance(folds, DeviceFolds)
     found = space.best_width(candidate, LARGER_FACTOR, narrower_only=True) if cheap else space.evaluate(candidate)
-    if cheap and candidate.gain > STILL_HELPS and candidate.kind != "given" and teacher.metric.way != "gradient":
-        found = space.improve(found, candidate.kind, teacher.metric.effort.finish_steps, teacher.metric.rank)
-    return found, space.criterion
+    return (_improved(found, candidate, space, teacher) if cheap else found), space.criterion
+
+
+def _improved(found: Candidate, before: Candidate, space: CentreSpace, teacher: Teacher) -> Candidate:
+    """A candidate with the next steps of its metric, where those ``before`` still helped.
+
+    One that stayed as it started has another chance to grow a full metric, which must clearly help: few rows say little of
+    many directions.
+    """
+    plan = teacher.metric
+    if plan.way == "gradient":
+        return found
+    found = replace(found, power=None)
+    if before.kind == "given":
+        grows = "full" in plan.kinds and base_of(found.kernel).geometry == "radial"
+        grown = space.improve(found, "full", 1, plan.rank) if grows else found
+        return grown if grown.value < (1 - STILL_HELPS) * found.value else found
+    return space.improve(found, before.kind, plan.effort.finish_steps, plan.rank) if before.gain > STILL_HELPS else found
+
+
+def _on_every_row(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> tuple[Candidate, Criterion]:
+    """The candidate with every row a centre: searched once more on some of the rows, then one regression of all.
+
+    From some rows to all, rows x penalty stays, which is the variance of noise in units of that of the function.
+    """
+    options: dict[str, Any] = {"every_row": True, "measure": teacher.measure}
+    stage = Stage(folds.n if folds.n <= AT_ONCE else TRIAL_ROWS, folds.n, 0, keep=1)
+    space = CentreSpace(folds, stage, FullHeldOutError, teacher.rng, **options)
+    found = _improved(space.best_width(candidate, LARGER_FACTOR, narrower_only=True), candidate, space, teacher)
+    if space.folds.n == folds.n:
+        found = space.width_around(found, LAST_FACTOR)
+    teacher.ladder.add(found, "finish", "centres", **space.size)
+    if space.folds.n == folds.n:
+        return found, space.criterion
+    whole = CentreSpace(folds, replace(stage, n_rows=folds.n), FullHeldOutError, teacher.rng, **options)
+    carried = found.log_alpha + float(np.log(space.folds.n / folds.n))
+    return whole.evaluate(replace(found, log_alpha=carried)), whole.criterion
 
 
 def _by_sums(folds: FoldedRows, work: float, n_centres: int) -> bool:
@@ -383,5 +492,5 @@ def _on_features(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> t
     objective = space.objective(candidate.kernel, Level(n_features, folds.n, 0, most_validated=MOST_VALIDATED))
     bounds = LOWEST_PENALTY, HIGHEST_PENALTY
     point = objective.evaluate(candidate.kernel, candidate.log_alpha, gradient=False, bounds=bounds)
-    found = replace(candidate, value=point.value, log_alpha=point.log_alpha, evaluation=point.evaluation)
+    found = replace(candidate, error=point.value, log_alpha=point.log_alpha, evaluation=point.evaluation)
     return replace(found, feature_map=objective.feature_map), objective.criterion

@@ -2,10 +2,10 @@
 
 A fit f(x) = sum_c a_c k(x, c) + b on centres c among the rows says in which directions of the columns predictions
 change: the average outer product of its gradients, G = (1/n) sum_i grad f(x_i) grad f(x_i)'. The next kernel has the
-metric A = G^(1/2) (its diagonal, for one scale a column; its leading directions, for a low rank), the best multiple
-of it by the held-out error, and its own fit; a few such steps converge or stop helping. Families of kernels, starts
-and kinds of metrics are candidates, which go from few rows and centres to many, fewer candidates at every stage. (The
-idea of recursive feature machines, Radhakrishnan et al., 2024.)
+metric A A' = G, or a smaller power of G, which trusts it less (its diagonal, for one scale a column; its leading directions,
+for a low rank), the best multiple of it by the held-out error, and its own fit; a few such steps converge or stop helping.
+Families of kernels, starts and kinds of metrics are candidates, which go from few rows and centres to many, fewer
+candidates at every stage. (The idea of recursive feature machines, Radhakrishnan et al., 2024.)
 
 The other way to a metric is the gradient of the held-out error itself, which goes back through the regression to the
 kernels at the centres: L-BFGS on the entries of the metric, from a start or from what the outer products have found.
@@ -25,11 +25,13 @@ from bochner.criteria import Criterion
 from bochner.descent import family_name
 from bochner.engines.gradients import outer_product
 from bochner.features import CentreMap, FeatureMap
-from bochner.folds import FoldedRows, Rows
+from bochner.folds import FoldedRows, Folds, HeldOut, Rows
 from bochner.kernels import Kernel, MetricKernel, StationaryKernel
 from bochner.solvers.lbfgs import minimise
 from bochner.solvers.penalty_search import HIGHEST_PENALTY, LOWEST_PENALTY
 
+Measure = Callable[[HeldOut], float]
+"""What candidates are compared by, where that is not the squared error: a number of held-out predictions, to be small."""
 KINDS = ("diagonal", "low-rank", "full")
 WAYS = ("products", "gradient", "both")
 """How metrics are learned: by outer products, by the gradient of the held-out error, or by this after those."""
@@ -41,7 +43,7 @@ MOST_CHANGE = 20.0
 """The largest entry of T, and the largest change of the logarithm of a scale in the same units."""
 GRADIENT_ROWS = 16_000
 """Most rows over which gradients are averaged."""
-SPREAD_ROWS = 512
+SPREAD_ROWS = 256
 """Rows whose distances say how wide a kernel is."""
 FIRST_FACTOR, NEXT_FACTOR = 2.0, 1.4
 """By how much distances change from one trial to the next where a start begins, and where a metric is new."""
@@ -49,6 +51,12 @@ LARGER_FACTOR = 1.3
 """The same where a kernel comes to a larger size, which carries narrower kernels: wider ones are not tried."""
 FARTHEST = 4
 """Most trials in one direction."""
+WORTH_A_SEARCH = 2.0
+"""A start whose error at its first width is this many times that of the best keeps that width."""
+POWERS = (1.0, 0.75, 0.5)
+"""Powers p of the metric A A' = G^p that are tried at the first step of every size; the next ones keep the best of them.
+
+Which one is best depends on how well few rows tell directions apart, and small sizes cannot say."""
 BEST_FAMILIES = 2
 """Families whose metrics grow at the first stage, for each start: the best ones as they are."""
 GIVE_UP = 1.05
@@ -66,7 +74,8 @@ KEPT_SHARE = 0.999
 class Stage:
     """One size: rows, centres among them, most steps of each candidate, how many candidates stay.
 
-    One whose error is ``worse`` times that of the best goes no further.
+    One whose error is ``worse`` times that of the best goes no further. The best width is searched for starts that have
+    hope, or for ``every`` one.
     """
 
     n_rows: int
@@ -74,6 +83,7 @@ class Stage:
     steps: int
     keep: int
     worse: float = CLEARLY_WORSE
+    every: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,13 +92,18 @@ class Candidate:
 
     kernel: Kernel
     start: str
-    """Where its scales began: "isotropic", "scales" (by the gradient of the held-out error) or "evidence"."""
+    """Where it began: "isotropic", "scales" (by the gradient of the held-out error), "evidence", "units" or "together"."""
     kind: str
     """"given", as it started; "diagonal", "low-rank" or "full"."""
     value: float = np.inf
+    """What candidates are compared by: the squared error, or the measure of the space that they were tried in."""
+    error: float = np.inf
+    """The squared error."""
     log_alpha: Any = None
     gain: float = 0.0
     """By which part the last step lowered its error."""
+    power: float | None = None
+    """One of POWERS; None: not chosen yet."""
     evaluation: Any = field(default=None, repr=False)
     feature_map: FeatureMap | None = field(default=None, repr=False)
 
@@ -110,19 +125,20 @@ def rescaled(kernel: Kernel, factor: float) -> Kernel:
     return kernel.replace(scale=factor * np.asarray(kernel.scale))
 
 
-def with_metric(kernel: Kernel, G: Array, kind: str, rank: int | None = None) -> Kernel:
-    """The kernel's family with the metric G^(1/2) of a kind, G (m, m) the mean outer product of gradients."""
+def with_metric(kernel: Kernel, G: Array, kind: str, rank: int | None = None, power: float = 1.0) -> Kernel:
+    """The kernel's family with the metric A A' = G^power of a kind, G (m, m) the mean outer product of gradients."""
     base = cast(StationaryKernel, base_of(kernel).replace(scale=1.0))
+    half = power / 2
     if kind == "diagonal":
-        scales = np.sqrt(np.maximum(np.diagonal(G), 0.0))
+        scales = np.maximum(np.diagonal(G), 0.0) ** half
         return base.replace(scale=np.maximum(scales, 1e-12 * max(float(scales.max()), np.finfo(np.float64).tiny)))
     values, vectors = np.linalg.eigh(G)
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
     if kind == "low-rank":
         shares = np.cumsum(values) / max(float(values.sum()), np.finfo(np.float64).tiny)
         rank = int(np.searchsorted(shares, KEPT_SHARE) + 1) if rank is None else rank
-        return MetricKernel(base=base, metric=vectors[:, :rank] * np.sqrt(values[:rank]))
-    return MetricKernel(base=base, metric=vectors * np.sqrt(values) @ vectors.T)
+        return MetricKernel(base=base, metric=vectors[:, :rank] * values[:rank] ** half)
+    return MetricKernel(base=base, metric=vectors * values**half @ vectors.T)
 
 
 def as_kind(kernel: Kernel, kind: str, n_columns: int, rank: int | None = None) -> Kernel:
@@ -155,7 +171,7 @@ class CentreSpace:
     """Held-out errors of kernels on centres among the rows, at one size.
 
     While kernels are searched one part of the rows is predicted, and centres are others. For a ``last`` fit
-    ``most_validated`` parts are, and centres are any rows that are fitted.
+    ``most_validated`` parts are, and centres are any rows that are fitted, or ``every_row`` of them, in order.
     """
 
     def __init__(
@@ -167,13 +183,18 @@ class CentreSpace:
         *,
         most_validated: int = 1,
         last: bool = False,
+        every_row: bool = False,
+        measure: Measure | None = None,
     ) -> None:
-        self.folds = folds.head(stage.n_rows, most_validated).astype(np.float64)
+        head = folds.head(stage.n_rows, most_validated).astype(np.float64)
+        self.folds = head.pooled() if isinstance(head, Folds) and not (last or every_row) else head
         self.criterion = criterion(self.folds)
+        self.measure = measure
         host = self.folds.in_memory
         others = [part for k, part in enumerate(host.parts) if k not in host.validated]
-        rows = dense(Rows.stack(host.to_fit if last or not others else others).X).astype(np.float64, copy=False)
-        self.centres = rows[choose_centres(rows, min(stage.n_centres, len(rows)), rng)]
+        fitted = last or every_row or not others
+        rows = dense(Rows.stack(host.to_fit if fitted else others).X).astype(np.float64, copy=False)
+        self.centres = rows if every_row else rows[choose_centres(rows, min(stage.n_centres, len(rows)), rng)]
         self.sample = rows[: 2 * SPREAD_ROWS]
 
     @property
@@ -193,15 +214,21 @@ class CentreSpace:
     def evaluate(self, candidate: Candidate, *, gradient: bool = False) -> Candidate:
         """The candidate with its error here."""
         feature_map = CentreMap(candidate.kernel, self.centres)
-        error = min(candidate.value, 1.0) / 4
+        error = min(candidate.error, 1.0) / 4
         lowest = float(np.clip(error / (LARGEST_VARIANCE * self.folds.n), LOWEST_PENALTY, 1e-2))
         bounds = lowest, HIGHEST_PENALTY
         found = self.criterion.evaluate(feature_map, candidate.log_alpha, gradient=gradient, bounds=bounds)
-        return replace(candidate, value=found.value, log_alpha=found.log_alpha, evaluation=found, feature_map=feature_map)
+        value = found.value if self.measure is None else self.measure(self.criterion.held_out(feature_map, found))
+        tried = replace(candidate, value=value, error=found.value, log_alpha=found.log_alpha)
+        return replace(tried, evaluation=found, feature_map=feature_map)
 
     def best_width(self, candidate: Candidate, factor: float, *, narrower_only: bool = False) -> Candidate:
         """The candidate at the best multiple of its distances: steps of ``factor`` up, or else down, while they help."""
-        best = self.evaluate(candidate)
+        return self.width_around(self.evaluate(candidate), factor, narrower_only=narrower_only)
+
+    def width_around(self, candidate: Candidate, factor: float, *, narrower_only: bool = False) -> Candidate:
+        """The same of a candidate that has been evaluated here."""
+        best = candidate
         for step in (factor,) if narrower_only else (factor, 1 / factor):
             before = best.value
             for k in range(1, FARTHEST + 1):
@@ -218,10 +245,8 @@ class CentreSpace:
 
         The fit is one that has not seen the part that it predicts, so that its error stays an honest one.
         """
-        evaluation = getattr(candidate.evaluation, "evaluation", candidate.evaluation)  # where it came from a checkpoint
-        coef, _ = evaluation.models[self.folds.validated[0]]
+        feature_map, coef = cast(Any, self.criterion).fitted(candidate.feature_map, candidate.evaluation)
         parts = [part for _, part in self.folds.head(GRADIENT_ROWS).chunks()]
-        feature_map = cast(CentreMap, candidate.feature_map)
         sums = [part.n * outer_product(feature_map, part.X, coef, part.weights) for part in parts]
         return sum(sums) / sum(part.n for part in parts)
 
@@ -258,7 +283,7 @@ class CentreSpace:
             trial = self.evaluate(replace(best, kernel=kernel, kind=kind), gradient=True)
             if trial.value < best.value:
                 best = replace(trial, gain=_gain(trial, candidate))
-            return trial.value, back(kernel.unconstrain(trial.evaluation.gradient.named().parameters))
+            return trial.error, back(kernel.unconstrain(trial.evaluation.gradient.named().parameters))
 
         far = np.full(len(start.theta) if not isinstance(start, MetricKernel) else start.metric.shape[1] ** 2, MOST_CHANGE)
         minimise(value_and_gradient, np.zeros_like(far), bounds=(-far, far), max_iter=steps, tol=1 / self.folds.n)
@@ -267,15 +292,23 @@ class CentreSpace:
     def _by_products(self, candidate: Candidate, kind: str, steps: int, rank: int | None) -> Candidate:
         best = current = candidate
         for _ in range(steps):
-            width = self.width(current.kernel)
-            kernel = with_metric(current.kernel, self.gradient_products(current), kind, rank)
-            start = replace(current, kernel=rescaled(kernel, width / self.width(kernel)), kind=kind)
-            current = self.best_width(start, NEXT_FACTOR)
+            grown = self._grown(current, kind, rank)
+            current = self.width_around(min(grown, key=lambda each: each.value), NEXT_FACTOR)
             if current.value < best.value:
                 best = replace(current, gain=_gain(current, best))
             elif current.value > GIVE_UP * best.value:
                 break
         return best
+
+    def _grown(self, candidate: Candidate, kind: str, rank: int | None) -> list[Candidate]:
+        """The next metrics of a candidate, as wide as it is: of its power, or of all powers where it has none yet."""
+        width, G = self.width(candidate.kernel), self.gradient_products(candidate)
+        grown = []
+        for power in POWERS if candidate.power is None else (candidate.power,):
+            kernel = with_metric(candidate.kernel, G, kind, rank, power)
+            kernel = rescaled(kernel, width / self.width(kernel))
+            grown.append(self.evaluate(replace(candidate, kernel=kernel, kind=kind, power=power)))
+        return grown
 
 
 def _gain(new: Candidate, old: Candidate) -> float:
@@ -292,24 +325,41 @@ def _squares(rows: Array) -> Array:
 
 @dataclass(frozen=True)
 class Starts:
-    """What candidates are made of: families of kernels, and scales (m,) of standardised columns by the names of starts."""
+    """What candidates are made of: families of kernels, and by the names of starts scales (m,) of standardised columns.
+
+    Or metrics (m, r) of them, which are for radial families.
+    """
 
     families: tuple[Kernel, ...]
     scales: dict[str, Array]
+    metrics: dict[str, Array] = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        """Those of all starts."""
+        return [*self.scales, *self.metrics]
 
     def candidates(self) -> list[Candidate]:
         """Every family with every start."""
-        return [
+        with_scales = [
             Candidate(family.replace(scale=np.maximum(scales, 1e-6 * float(scales.max()))), start, "given")
             for family in self.families
             for start, scales in self.scales.items()
         ]
+        bases = [cast(StationaryKernel, each.replace(scale=1.0)) for each in self.families if each.geometry == "radial"]
+        with_metrics = [
+            Candidate(MetricKernel(base=base, metric=metric), start, "given")
+            for base in bases
+            for start, metric in self.metrics.items()
+        ]
+        return with_scales + with_metrics
 
     def only(self, recipe: tuple[str, str, str]) -> Starts:
         """The family and the start of a recipe alone."""
         family, start, _ = recipe
         families = tuple(each for each in self.families if family_name(each) == family)
-        return Starts(families, {start: self.scales[start]})
+        scales, metrics = ({start: some[start]} if start in some else {} for some in (self.scales, self.metrics))
+        return Starts(families, scales, metrics)
 
 
 def search(
@@ -323,21 +373,23 @@ def search(
     rank: int | None = None,
     way: str = "products",
     must: bool = False,
+    every_row: bool = False,
+    measure: Measure | None = None,
     record: Callable[[CentreSpace, Candidate, int], None] | None = None,
 ) -> list[Candidate]:
     """Take all candidates through the stages: those that stay at the end, the best first, with its width of that size.
 
     At the first stage every start is tried as it is, and a metric of each kind grows from it; at the next ones each goes on
-    with its own kind. ``way`` is one of WAYS. A start that stays as it was is a candidate too, unless the metric ``must`` be
-    of one of the kinds.
+    with its own kind. Centres are some of the rows of a stage, or ``every_row``. ``way`` is one of WAYS. A start that stays
+    as it was is a candidate too, unless the metric ``must`` be of one of the kinds.
     """
     staying: list[Candidate] = []
     for number, stage in enumerate(stages, start=1):
-        space = CentreSpace(folds, stage, criterion, rng)
+        space = CentreSpace(folds, stage, criterion, rng, every_row=every_row, measure=measure)
         if number == 1:
             tried = _first_stage(space, starts, stage, kinds, rank, way, must=must)
         else:
-            larger = [space.best_width(each, LARGER_FACTOR, narrower_only=True) for each in staying]
+            larger = [space.best_width(replace(each, power=None), LARGER_FACTOR, narrower_only=True) for each in staying]
             tried = [
                 each if each.kind == "given" else space.improve(each, each.kind, stage.steps, rank, way) for each in larger
             ]
@@ -352,17 +404,28 @@ def _first_stage(
     space: CentreSpace, starts: Starts, stage: Stage, kinds: Sequence[str], rank: int | None, way: str, *, must: bool
 ) -> list[Candidate]:
     """Every start of every family, and the metrics that grow from those of the best families."""
-    given = []
+    given: list[Candidate] = []
     for candidate in starts.candidates():
-        unit = replace(candidate, kernel=rescaled(candidate.kernel, 1 / space.width(candidate.kernel)))
-        given.append(space.best_width(unit, FIRST_FACTOR))
+        known = [each.log_alpha for each in given if each.recipe[0] == candidate.recipe[0]]
+        unit = rescaled(candidate.kernel, 1 / space.width(candidate.kernel))
+        given.append(space.evaluate(replace(candidate, kernel=unit, log_alpha=known[0] if known else None)))
+    hopeful = given if stage.every else _with_hope(given)
+    given = [space.width_around(each, FIRST_FACTOR) if any(each is one for one in hopeful) else each for each in given]
     grown = []
-    for start in starts.scales:
-        radial = [each for each in given if each.start == start and each.kernel.geometry == "radial"]
+    for start in starts.names:
+        radial = [each for each in given if each.start == start and base_of(each.kernel).geometry == "radial"]
         for candidate in sorted(radial, key=lambda each: each.value)[:BEST_FAMILIES]:
             some = _kinds_from(candidate, kinds)
             grown += [space.improve(candidate, kind, stage.steps, rank, way, must=must) for kind in some]
     return grown if must else [*given, *grown]
+
+
+def _with_hope(candidates: list[Candidate]) -> list[Candidate]:
+    """Candidates that are not far behind the best: of each start a few."""
+    least = min(each.value for each in candidates)
+    near = sorted((each for each in candidates if each.value <= WORTH_A_SEARCH * least), key=lambda each: each.value)
+    of_start = {each.start: [other for other in near if other.start == each.start] for each in near}
+    return [each for some in of_start.values() for each in some[:BEST_FAMILIES]]
 
 
 def _kinds_from(candidate: Candidate, kinds: Sequence[str]) -> list[str]:

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 import bochner
+from bochner.estimators.encoding import column_names, origin_names
 from bochner.estimators.summary import facts, kernel_in_words, seconds_in_words, spectra
 from bochner.plots.overview import Picture, has_full_metric, pictures, unseen_records
-from bochner.plots.spectrum import column_names
 from bochner.plots.themes import theme
 from bochner.report import Block, Code, Figure, Page, Section, Table, Text, figure_bytes, write
 from bochner.scores import class_scores, scores
@@ -29,10 +29,19 @@ MOST_TRIALS = 12
 DASH = "\u2013"
 """What stands where there is no number."""
 MOST_CLASSES = 50
+MOST_PARTS = 6
+"""Encoded columns that are shown below a column of the table."""
+INDENT = "\u2003"
 
 
 def write_model_report(
-    model: Any, path: str | os.PathLike[str], X: Any = None, y: Any = None, title: str | None = None
+    model: Any,
+    path: str | os.PathLike[str],
+    X: Any = None,
+    y: Any = None,
+    title: str | None = None,
+    *,
+    sample_weight: Any = None,
 ) -> Path:
     """Write a page about a fitted model to ``path`` and return it.
 
@@ -49,6 +58,8 @@ def write_model_report(
     X, y : rows and targets, optional
         Of rows that the model has not seen: the page then says how well it predicts them.
     title : str, optional
+    sample_weight : (n,), optional
+        Weights of these rows in the scores.
 
     Examples
     --------
@@ -64,16 +75,16 @@ def write_model_report(
     ...     "Diabetes" in path.read_text(encoding="utf-8")
     True
     """
-    return write(model_page(model, X, y, title=title), path)
+    return write(model_page(model, X, y, sample_weight=sample_weight, title=title), path)
 
 
-def model_page(model: Any, X: Any = None, y: Any = None, *, title: str | None = None) -> Page:
+def model_page(model: Any, X: Any = None, y: Any = None, *, sample_weight: Any = None, title: str | None = None) -> Page:
     """The page of :func:`write_model_report`, before it is written."""
     name = type(model).__name__
     drawn = pictures(model, X, y)
     made: list[tuple[str, Iterator[Block]]] = [
         ("In short", iter([Table(["", ""], facts(model), prose=True)])),
-        ("How good it is", _quality(model, X, y, drawn)),
+        ("How good it is", _quality(model, X, y, sample_weight, drawn)),
         ("What was learned", _learned(model, drawn)),
         ("What it relies on", _relies(model, drawn)),
         ("How it was chosen", _choice(model, drawn)),
@@ -99,11 +110,11 @@ def themed(draw: Callable[[Any], object], alt: str, caption: str = "", size: tup
 
 
 def _drawn(draw: Callable[[Any], object], name: str, size: tuple[float, float]) -> bytes:
-    from matplotlib import pyplot
+    from matplotlib import rc_context
     from matplotlib.figure import Figure as Canvas
 
     style: Any = theme(name)
-    with pyplot.rc_context(style):
+    with rc_context(style):
         canvas = Canvas(figsize=size, layout="constrained")
         draw(canvas.subplots())
         return figure_bytes(canvas)
@@ -120,7 +131,7 @@ def _figures(drawn: list[Picture], *titles: str) -> Iterator[Figure]:
 # -- sections -------------------------------------------------------------------------------------------------------------
 
 
-def _quality(model: Any, X: Any, y: Any, drawn: list[Picture]) -> Iterator[Block]:
+def _quality(model: Any, X: Any, y: Any, weight: Any, drawn: list[Picture]) -> Iterator[Block]:
     error = getattr(model, "validation_error_", None)
     if error is not None:
         yield Text(
@@ -128,11 +139,11 @@ def _quality(model: Any, X: Any, y: Any, drawn: list[Picture]) -> Iterator[Block
             f"{error:.4g}{_unit(model)} Kernel and penalty were chosen by it: it is too good, the more the fewer the rows."
         )
     if X is not None and hasattr(model, "predict"):
-        found = scores(model, X, y)
+        found = scores(model, X, y, weight)
         yield Table(["measure", "on the rows given here"], [["rows", f"{np.shape(y)[0]:,}"], *found])
         if hasattr(model, "classes_") and len(model.classes_) <= MOST_CLASSES:
             header = ["class", "rows", "predicted", "of these right", "of its rows found"]
-            yield Table(header, class_scores(model, X, y), caption="Class by class")
+            yield Table(header, class_scores(model, X, y, weight), caption="Class by class")
     elif hasattr(model, "predict"):
         yield Text("No rows were given to this report: write it with X and y of rows that the model has not seen for more.")
     yield from _figures(drawn, "predicted against true", "calibration", "error with fewer features")
@@ -195,18 +206,40 @@ def _kernel_table(model: Any) -> Iterator[Block]:
 def _relies(model: Any, drawn: list[Picture]) -> Iterator[Block]:
     if not hasattr(model, "relevance_"):
         return
-    relevance, scale = model.relevance_by_name(), dict(zip(column_names(model), model.scale_, strict=True))
-    rows = [[name, f"{value:.3f}", f"{scale[name]:.3g}"] for name, value in list(relevance.items())[:MOST_ROWS]]
-    left = len(relevance) - len(rows)
+    whole, parts = model.relevance_by_name(by="column"), _encoded_columns(model)
+    rows: list[list[str]] = []
+    for name in list(whole)[:MOST_ROWS]:
+        alone = len(parts[name]) == 1
+        rows.append([name, f"{whole[name]:.3f}", parts[name][0][2] if alone else DASH])
+        rows += [] if alone else parts[name][:MOST_PARTS]
+        if len(parts[name]) > MOST_PARTS:
+            rows.append([f"{INDENT}and {len(parts[name]) - MOST_PARTS} more", DASH, DASH])
+    several = any(len(some) > 1 for some in parts.values())
     yield from _figures(drawn, "relevance of the columns")
     yield Table(
         ["column", "relevance", "scale"],
         rows,
         caption=(
             "Relevance: how much predictions change, in root mean square, where the column has the values of other rows. "
-            "Scale: the larger, the narrower the kernel in units of the column." + (f" {left} more columns." if left else "")
+            "Scale: the larger, the narrower the kernel in units of the column."
+            + (" A column that was encoded as several has the sum of theirs, which stand below it." if several else "")
+            + (f" {len(whole) - MOST_ROWS} more columns." if len(whole) > MOST_ROWS else "")
         ),
     )
+
+
+def _encoded_columns(model: Any) -> dict[str, list[list[str]]]:
+    """For each column of the table, rows of those that it was encoded as, most relevant first: name, relevance, scale.
+
+    Their relevances are in units of the largest sum over a column of the table, so that they add up to that of theirs.
+    """
+    origins, relevance = np.array(origin_names(model), dtype=object), np.asarray(model.relevance_)
+    largest = max((float(relevance[origins == name].sum()) for name in set(origins)), default=0.0) or 1.0
+    parts: dict[str, list[list[str]]] = {name: [] for name in origins}
+    names = column_names(model)
+    for i in np.argsort(-relevance, kind="stable"):
+        parts[origins[i]].append([f"{INDENT}{names[i]}", f"{relevance[i] / largest:.3f}", f"{model.scale_[i]:.3g}"])
+    return parts
 
 
 def _choice(model: Any, drawn: list[Picture]) -> Iterator[Block]:

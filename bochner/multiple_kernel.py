@@ -93,11 +93,12 @@ def learn_weights(
     """
     problems: FoldProblems
     if loss is None:
-        problems = FoldProblems(folds, feature_map, together=choices.shared)
+        problems = FoldProblems(folds, feature_map, together=choices.shared, most=choices.n_coordinates)
     else:
-        spare = max_memory - matrix_bytes(sum(column_counts(feature_map, folds)), folds.n_parts)
+        spare = max_memory - matrix_bytes(sum(column_counts(feature_map, folds, choices.n_coordinates)), folds.n_parts)
         spare *= 1.0 if isinstance(folds, Folds) else SCORE_SHARE
-        problems = RowProblems(folds, feature_map, loss, together=choices.shared, spare=spare)
+        most = choices.n_coordinates
+        problems = RowProblems(folds, feature_map, loss, together=choices.shared, spare=spare, most=most)
     groups = Groups(problems.sizes, shared=choices.shared)
     search = Search(folds, problems, groups, choices, callback)
     trials = list(search.trials())

@@ -7,9 +7,13 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
-from bochner.descent import Level
+from bochner.descent import Level, Plan, count_starts
 
 WIDTH = 20
+USUAL_STEPS = 10
+"""Steps that a level takes, as far as is known before it ends."""
+TOO_EARLY = 0.02
+"""Share of the work from which on its speed tells something: small sizes take longer than their share."""
 ALWAYS_TOLD = 10
 """Passes each of which has a line; of later ones there is a line now and then."""
 PAUSE = 30.0
@@ -95,10 +99,76 @@ class ProgressLine:
         return f"[{'#' * filled}{'.' * (WIDTH - filled)}] {record['seconds']:6.1f} s  {self.text(record)}"
 
 
+class Work:
+    """How much of a descent is behind, by its records: evaluations at each level times what one costs there.
+
+    With d features of n rows an evaluation costs about n d^2 + d^3, and n^3 where there are none. How many a level takes is
+    not known before it ends: it is taken for ``USUAL_STEPS`` of each candidate, or as many as it may take where these are
+    fewer. What is left is an estimate, then, and a rough one.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        starts = sum(max(1, count_starts(family, plan)) for family in plan.families)
+        staying = [starts, *(min(len(plan.families), level.keep) for level in plan.levels[:-1])]
+        self._cost = [_cost(level) for level in plan.levels]
+        self._usual = [n * (min(level.max_iter, USUAL_STEPS) + 1) for n, level in zip(staying, plan.levels, strict=True)]
+        self._counts = [0] * len(plan.levels)
+        self._level = 0
+        self._seconds = 0.0
+
+    def add(self, record: dict[str, Any]) -> None:
+        """One more evaluation."""
+        self._level, self._seconds = record["level"], record["seconds"]
+        self._counts[self._level - 1] += 1
+
+    @property
+    def share(self) -> float:
+        """The share of the work that is behind, between zero and one."""
+        usual = zip(self._usual, self._counts, self._cost, strict=True)
+        return 1 - self._ahead() / sum(max(n, count) * cost for n, count, cost in usual)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds that are left at the speed so far; None while too little is behind to tell."""
+        done = sum(count * cost for count, cost in zip(self._counts, self._cost, strict=True))
+        return self._seconds * self._ahead() / done if done and self.share >= TOO_EARLY else None
+
+    def _ahead(self) -> float:
+        k = max(self._level - 1, 0)
+        later = sum(n * cost for n, cost in zip(self._usual[k + 1 :], self._cost[k + 1 :], strict=True))
+        return float(later + max(0, self._usual[k] - self._counts[k]) * self._cost[k])
+
+
+def _cost(level: Level) -> float:
+    if not level.n_features:
+        return float(level.n_rows) ** 3
+    return float(level.n_rows) * level.n_features**2 + float(level.n_features) ** 3
+
+
+class Follower:
+    """A callback of records that is also told of the work before each descent."""
+
+    def begins(self, work: Work) -> None:
+        """A descent is to begin; ``work`` has to be given its records."""
+        raise NotImplementedError
+
+    def __call__(self, record: dict[str, Any]) -> None:
+        """One more record."""
+        raise NotImplementedError
+
+
+def left_in_words(seconds: float | None) -> str:
+    """Such as ", about 12 s left"; nothing where it is not known, or no time to speak of."""
+    if seconds is None or seconds < 1:
+        return ""
+    return f", about {seconds:.0f} s left" if seconds < 100 else f", about {seconds / 60:.0f} min left"
+
+
 class DescentLine(ProgressLine):
     """The line of :func:`bochner.descent.descend`.
 
-    The bar fills with the levels of the schedule; how many steps a level takes is not known before it ends.
+    The bar fills with the levels of the schedule; how many steps a level takes is not known before it ends. With ``work``
+    the line says how much time is left, about.
     """
 
     def __init__(
@@ -106,8 +176,15 @@ class DescentLine(ProgressLine):
         levels: tuple[Level, ...],
         then: Callable[[dict[str, Any]], None] | None = None,
         stream: TextIO | None = None,
+        work: Work | None = None,
     ) -> None:
         super().__init__(len(levels), then, stream)
+        self.work = work
+
+    def __call__(self, record: dict[str, Any]) -> None:
+        if self.work is not None:
+            self.work.add(record)
+        super().__call__(record)
 
     def stage_of(self, record: dict[str, Any]) -> float:
         return float(record["level"])
@@ -117,6 +194,7 @@ class DescentLine(ProgressLine):
         return (
             f"level {record['level']} of {self.n_stages} ({features}{record['n_rows']} rows)  "
             f"{record['kernel']}: held-out error {record['criterion']:.4g}"
+            f"{'' if self.work is None or not self.live else left_in_words(self.work.seconds_left)}"
         )
 
 
@@ -186,4 +264,6 @@ class PathLine(ProgressLine):
     def text(self, record: dict[str, Any]) -> str:
         error = "" if record["error"] is None else f": held-out error {record['error']:.4g} so far"
         again = f"round {self.turn} with the kernels that are in, " if self.turn > 1 else ""
-        return f"{again}path {min(int(record['done']) + 1, self.n_stages)} of {self.n_stages}{error}"
+        share = self.share_of(record)
+        left = left_in_words(record["seconds"] * (1 - share) / share if share else None) if self.live else ""
+        return f"{again}path {min(int(record['done']) + 1, self.n_stages)} of {self.n_stages}{error}{left}"

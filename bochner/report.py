@@ -18,6 +18,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from bochner.errors import InputError
+
 _SIGNATURES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"<?xml", "image/svg+xml"), (b"<svg", "image/svg+xml"))
 
 
@@ -207,7 +209,7 @@ def _kind(image: bytes) -> str:
     for signature, kind in _SIGNATURES:
         if image[:64].lstrip().startswith(signature):
             return kind
-    raise ValueError(f"a figure must be the bytes of a PNG or SVG file, got bytes that begin with {image[:8]!r}.")
+    raise InputError(f"a figure must be the bytes of a PNG or SVG file, got bytes that begin with {image[:8]!r}.")
 
 
 def _anchors(sections: Sequence[Section]) -> list[str]:

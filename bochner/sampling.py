@@ -11,6 +11,7 @@ import numpy as np
 from scipy import special
 
 from bochner.arrays import Array
+from bochner.errors import InputError
 
 SAMPLINGS = ("iid", "orthogonal", "qmc")
 """The ways to draw base points."""
@@ -59,7 +60,7 @@ def _sobol(n: int, n_columns: int, rng: np.random.Generator) -> Array:
     from scipy.stats import qmc  # slow to import, and needed only here
 
     if n_columns > MAX_SOBOL_COLUMNS:
-        raise ValueError(
+        raise InputError(
             f"sampling='qmc' draws at most {MAX_SOBOL_COLUMNS} coordinates a point, and this kernel needs {n_columns}: "
             "use sampling='iid'."
         )

@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from bochner.arrays import Array, dense
-from bochner.blas import one_blas_pool
+from bochner.blas import same_bits
 from bochner.criteria import Criterion, Fit, HeldOutError
 from bochner.descent import Descent, Level, Plan, Point, choose_ties, count_starts, descend
 from bochner.engines.devices import DeviceFolds, DeviceStream
@@ -197,7 +197,7 @@ class FeatureSpace:
         choices = [self._sized(family, each) for each in levels for _ in range(each.draws)]
         self._ahead = DrawnAhead(self.rng)
         try:
-            with one_blas_pool():
+            with same_bits():
                 self._ahead.foresee(family, self.n_columns, choices)
                 yield
         finally:

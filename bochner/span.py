@@ -7,23 +7,22 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
-from scipy.linalg import blas
 
 from bochner.arrays import Array
 from bochner.solvers.normal_equations import factorise_fresh
+from bochner.tiled import add_squares
 
+ROUNDING = float(np.finfo(np.float64).eps)
 FEW_ROWS = 1.2
 """Work in the span of the rows where there are this many times more features than rows."""
-DEPENDENT = 10.0
-"""A row is a sum of others where its square beside them is no more than this many times what was added to factorise."""
 
 
 @dataclass(frozen=True)
 class Span:
     """The span of the rows of a feature matrix Phi (n, d), for n clearly below d: L (n, r) with L L' = Phi Phi'.
 
-    Ridge coefficients lie in the span, so nothing is lost by regressing on the rows of L instead of those of Phi = L Q'. Of
-    rows that are sums of others but for rounding there is no coordinate of their own, so that r may be less than n.
+    Ridge coefficients lie in the span, so nothing is lost by regressing on the rows of L instead of those of Phi = L Q'.
+    Rows that are the same share their coordinates, so that r may be less than n.
     """
 
     features: Array
@@ -37,14 +36,13 @@ class Span:
     def of(cls, features: Array) -> Span:
         """The span of all rows of Phi."""
         features = np.asarray(features, dtype=np.float64)
-        gram = blas.dsyrk(1.0, features.T, trans=1, lower=1)
-        factor = factorise_fresh(lambda: gram.copy(order="F"), 0.0)
-        triangle = np.tril(factor.triangle)
-        own = np.diagonal(triangle) ** 2 > DEPENDENT * factor.jitter
-        own[0] = True
-        if own.all():
+        if len(np.unique(features.sum(axis=1))) == len(features):  # no two rows are the same
+            triangle = _triangle(features)
             return cls(features, triangle, triangle)
-        return cls(features[own], triangle[:, own], np.asfortranarray(triangle[np.ix_(own, own)]))
+        _, first, which = np.unique(features, axis=0, return_index=True, return_inverse=True)
+        own = np.sort(first)
+        triangle = _triangle(features[own])
+        return cls(features[own], triangle[np.searchsorted(own, first[which.ravel()])], triangle)
 
     def expand(self, coef: Array) -> Array:
         """Coefficients of the features, Q coef: (d, c), from those of the coordinates (r, c)."""
@@ -63,6 +61,45 @@ class Span:
         return linalg.solve_triangular(self.triangle, coef, lower=True, trans=1, check_finite=False)
 
 
+def _triangle(features: Array) -> Array:
+    gram = _products(features)
+    return np.asarray(np.tril(factorise_fresh(lambda: gram.copy(order="F"), 0.0).triangle))
+
+
+def _products(features: Array) -> Array:
+    """Phi Phi' (n, n) of features (n, d): its lower triangle."""
+    gram = np.zeros((len(features), len(features)), order="F")
+    add_squares(gram, features.T)
+    return gram
+
+
+@dataclass(frozen=True)
+class LeadingSpan:
+    """The first q principal directions of that span: with Phi Phi' = U S U', the coordinates U_q S_q^(1/2) (n, q).
+
+    Regressing on them is regressing on the features with coefficients in these directions; the others are left out.
+    """
+
+    features: Array
+    coordinates: Array
+    weights: Array
+    """U_q S_q^(-1/2), the weights of the rows that make up each direction: (n, q)."""
+
+    @classmethod
+    def of(cls, features: Array, most: int) -> LeadingSpan:
+        """At most so many directions, without those that are nothing but rounding."""
+        features = np.asarray(features, dtype=np.float64)
+        gram, n = _products(features), len(features)
+        values, vectors = linalg.eigh(gram, subset_by_index=(n - most, n - 1), check_finite=False)
+        some = values > ROUNDING * n * values[-1]
+        roots, vectors = np.sqrt(values[some]), vectors[:, some]
+        return cls(features, vectors * roots, vectors / roots)
+
+    def expand(self, coef: Array) -> Array:
+        """Coefficients of the features: (d, c), from those of the coordinates (q, c)."""
+        return self.features.T @ (self.weights @ coef)
+
+
 @dataclass(frozen=True)
 class StackedSpan:
     """Features of several groups side by side, with coordinates instead where a group has clearly more features than rows.
@@ -72,18 +109,18 @@ class StackedSpan:
 
     coordinates: Array
     """(n, D')."""
-    spans: tuple[Span | None, ...]
+    spans: tuple[Span | LeadingSpan | None, ...]
     """None: a group that is left as it is."""
     sizes: tuple[int, ...]
     """Columns of each group among the D'."""
 
     @classmethod
-    def of(cls, features: Iterable[Array]) -> StackedSpan:
-        """From the features (n, q) of one group after the other."""
+    def of(cls, features: Iterable[Array], most: int | None = None) -> StackedSpan:
+        """From the features (n, q) of one group after the other; with ``most``, at most so many coordinates of each."""
         columns: list[Array] = []
-        spans: list[Span | None] = []
+        spans: list[Span | LeadingSpan | None] = []
         for some in features:
-            spans.append(Span.of(some) if few_rows(*some.shape) else None)
+            spans.append(_span(some, most) if few_rows(*some.shape) else None)
             last = spans[-1]
             columns.append(some if last is None else last.coordinates)
         return cls(np.hstack(columns), tuple(spans), tuple(some.shape[1] for some in columns))
@@ -94,7 +131,12 @@ class StackedSpan:
         return np.concatenate([_expanded(span, some) for span, some in parts])
 
 
-def _expanded(span: Span | None, coef: Array) -> Array:
+def _span(features: Array, most: int | None) -> Span | LeadingSpan:
+    """All coordinates of rows, or the leading ones."""
+    return Span.of(features) if most is None or most >= len(features) else LeadingSpan.of(features, most)
+
+
+def _expanded(span: Span | LeadingSpan | None, coef: Array) -> Array:
     if span is None:
         return coef
     return span.expand(coef.reshape(len(coef), -1)).reshape(-1, *coef.shape[1:])

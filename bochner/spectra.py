@@ -22,6 +22,7 @@ import numpy as np
 
 from bochner.arrays import Array, fetch64
 from bochner.criteria import Criterion
+from bochner.errors import InputError
 from bochner.features import FourierMap
 from bochner.folds import FoldedRows, Folds, Rows, clearly_less
 from bochner.kernels import Kernel, MetricKernel
@@ -96,7 +97,7 @@ def with_spectrum(
 ) -> tuple[LearnedKernel, list[dict[str, Any]]]:
     """What was learned, with other frequencies where these are clearly better, and the ladder of what was compared."""
     if folds.in_memory.n < LEAST_ROWS:
-        raise ValueError(
+        raise InputError(
             f"spectrum={kind!r} is chosen on rows set aside, and there are {folds.in_memory.n} rows of positive weight: "
             f"give at least {LEAST_ROWS}, or use spectrum='prior'."
         )

@@ -15,6 +15,7 @@ from scipy import sparse
 
 from bochner.arrays import Array, dense, double, dtype_of, fetch, fetch64, namespace, place
 from bochner.engines.threads import map_blocks, row_blocks
+from bochner.errors import InputError
 
 SMALLEST, LARGEST = 1e-290, 1e307
 """Spreads below count as zero, since their reciprocals, in which scales of kernels are given, would overflow; of columns
@@ -162,6 +163,16 @@ class Standardiser:
         low, high = SAFE_IN_FLOAT32
         return bool(np.abs(self.centre).max() < high and low < self.spread.min() and self.spread.max() < high)
 
+    def write(self, X: Array, out: Array) -> None:
+        """The same of dense rows (n, m) of NumPy, into ``out`` (n, m) of a precision that is no less."""
+        with np.errstate(over="ignore"):
+            np.subtract(X, self.centre, out=out, dtype=out.dtype)
+            if np.any(self.spread != 1):
+                out /= self.spread
+        within = _within_reach(out, out.dtype)
+        if within is not out:
+            out[...] = within
+
     def undo(self, X: Array) -> Array:
         """The columns as they were."""
         return X * self.spread + self.centre
@@ -196,7 +207,7 @@ def _refuse_largest(largest: Array) -> None:
     """An error where columns hold numbers so large that their differences overflow."""
     if (largest > LARGEST).any():
         column = int(largest.argmax())
-        raise ValueError(
+        raise InputError(
             f"Numbers as large as {largest[column]:.3g} (column {column}) overflow in differences, and at most {LARGEST:g} "
             "is taken: divide the column, or the targets, by a constant such as 1e10 first."
         )

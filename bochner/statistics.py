@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import device
-from scipy.linalg import blas
 
 from bochner.arrays import Array, dense, fetch, is_foreign, namespace, place
+from bochner.tiled import add_squares
 
 STRIP = 1024
 """Columns of a Gram matrix that are multiplied at a time where there is no product of half a matrix: they leave out most of
@@ -156,10 +156,8 @@ def _add_squares(gram: Array, features: Array) -> None:
         for start in range(0, features.shape[1], STRIP):
             columns = slice(start, start + STRIP)
             gram[start:, columns] += features[:, start:].T @ features[:, columns]
-    elif features.dtype == np.float64:
-        blas.dsyrk(1.0, features.T, beta=1.0, c=gram, lower=1, overwrite_c=1)
     else:
-        gram += blas.ssyrk(1.0, features.T, lower=1)
+        add_squares(gram, features)
 
 
 def _mirror(matrix: Array) -> None:

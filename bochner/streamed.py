@@ -16,6 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from bochner.arrays import Array
+from bochner.errors import InputError
 from bochner.folds import Folds, Rows, RunningSums
 from bochner.rows.hashing import fold_of, hash_numbers, in_part
 from bochner.rows.source import Block, RowSource
@@ -91,7 +92,7 @@ class Cut:
         parts = self.parts_of(numbers)
         each = tuple(rows.take(np.flatnonzero(parts == k)) for k in range(self.n_parts))
         if any(part.n == 0 for part in each):
-            raise ValueError(self._too_few(len(numbers)))
+            raise InputError(self._too_few(len(numbers)))
         return Folds(each, self.validated)
 
     def _too_few(self, n_rows: int) -> str:

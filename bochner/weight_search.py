@@ -63,6 +63,8 @@ class WeightChoices:
     """Whether the weights of the kernels of least error are then learned by the gradient of that error."""
     tol: float = 1e-6
     max_iter: int = 100
+    n_coordinates: int | None = None
+    """Most coordinates of each kernel in place of its features, where rows are few; None: one for each row."""
 
     @property
     def averages(self) -> bool:
@@ -103,6 +105,11 @@ class Trial:
     def error(self) -> float:
         """Mean over the parts."""
         return float(self.errors.mean())
+
+    @property
+    def mean_coef(self) -> Array:
+        """Mean over the parts of the coefficients: (D, c)."""
+        return np.asarray(np.mean([coef for coef, _ in self.models], axis=0))
 
     @property
     def standard_error(self) -> float:
@@ -167,8 +174,8 @@ class Search:
         self.cut_short: set[tuple[float, float]] = set()
         """Shares and last penalties of paths that ended while the error still fell."""
         self._progress = Progress(callback)
-        self._tried: dict[float, Array] = {}
-        """Penalties that were tried, by share."""
+        self._tried: dict[float, list[Trial]] = {}
+        """Every penalty that was tried, by share."""
         self._paths: dict[float, GroupLassoPath] = {}
         """Paths of all rows over these penalties, by share."""
         self._refitted: set[bytes] = set()
@@ -180,7 +187,7 @@ class Search:
         """Every share of the ridge, penalties as far down as errors fall, fitted again or not."""
         for l1_ratio in sorted(self.choices.l1_ratios):
             unrefitted = self._unrefitted(l1_ratio)
-            self._tried[l1_ratio] = np.array([trial.alpha for trial in unrefitted])
+            self._tried[l1_ratio] = unrefitted
             path = self._path(l1_ratio) if any(self.choices.refits) and l1_ratio > 0 else None
             if None in self.choices.refits or path is None or not path.norms.any():
                 yield from unrefitted  # also where no kernel is in at any penalty
@@ -257,9 +264,11 @@ class Search:
                 break
 
     def _path(self, l1_ratio: float) -> GroupLassoPath:
-        """The path of all rows to fit over the penalties that were tried, as rough as the others."""
+        """The path of all rows to fit over the penalties that were tried, as rough as the others, from where they end."""
         if l1_ratio not in self._paths:
-            pieces = self.problems.walk(None, self._penalties(l1_ratio), self._tried[l1_ratio], **self._rough)
+            alphas = np.array([trial.alpha for trial in self._tried[l1_ratio]])
+            start = np.stack([trial.mean_coef for trial in self._tried[l1_ratio]])
+            pieces = self.problems.walk(None, self._penalties(l1_ratio), alphas, start=start, **self._rough)
             self._paths[l1_ratio] = join_pieces(list(pieces))
             self._progress.paths_done += 1
             self._progress.tell()

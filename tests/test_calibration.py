@@ -95,3 +95,17 @@ def test_shifted_decisions_have_the_order_of_the_probabilities(n_classes):
     np.testing.assert_array_equal(shifted.argmax(axis=1), found(decisions).argmax(axis=1))
     assert (shifted.argmax(axis=1) != decisions.argmax(axis=1)).any()  # the classes are not equally frequent
     assert found.offsets.sum() == pytest.approx(0, abs=8 * n_classes * EPS * np.abs(found.offsets).max())
+
+
+def test_log_loss_is_that_of_the_best_slope():
+    decisions, labels, weights = problem(3)
+    doubt = 1 / 202  # a label counts as a chance of 1 - 1 / (n + 2) of its class
+    chances = np.where(labels[:, None] == np.arange(3), 1 - doubt, doubt / 2)
+    shares = (weights / weights.sum())[:, None]
+    best = min(
+        -float(np.sum(shares * chances * log_softmax(slope * decisions, axis=1))) for slope in np.linspace(0, 5, 2000)
+    )
+    found = SoftmaxCalibration.log_loss(decisions, labels, weights)
+    assert found == pytest.approx(best, rel=1e-4)
+    assert found > SoftmaxCalibration.log_loss(decisions + np.eye(3)[labels], labels, weights)
+    np.testing.assert_allclose(SoftmaxCalibration.log_loss(7 * decisions, labels, weights), found, rtol=1e-6)

@@ -18,7 +18,10 @@ from bochner.kernels import Gaussian
 from bochner.rows import from_arrays
 
 KEY = {"seed": "0", "X": "array"}
-RECORDS = [{"question": str(k), "value": value} for k, value in enumerate([0.1, 1e-300, float("inf"), -0.0, 1 / 3])]
+RECORDS = [
+    {"question": str(k), "value": value, "log_alpha": -k, "gradient": None}
+    for k, value in enumerate([0.1, 1e-300, float("inf"), -0.0, 1 / 3])
+]
 
 
 def folds(n=30, seed=0):
@@ -83,6 +86,9 @@ def test_what_is_kept_comes_back(tmp_path):
     assert not folder.exists()
 
 
+OTHER = {"question": "other", "value": 1.0, "log_alpha": 0.0, "gradient": None}
+
+
 def test_another_question_ends_the_log(tmp_path):
     with opened(tmp_path / "kept", KEY) as kept:
         for record in RECORDS:
@@ -90,10 +96,10 @@ def test_another_question_ends_the_log(tmp_path):
     with opened(tmp_path / "kept", KEY) as kept:
         assert kept.answer("0") == RECORDS[0]
         assert kept.answer("other") is None
-        kept.add({"question": "other"})
+        kept.add(OTHER)
         assert kept.answer("2") is None
     with opened(tmp_path / "kept", KEY) as kept:
-        assert [kept.answer("0"), kept.answer("other")] == [RECORDS[0], {"question": "other"}]
+        assert [kept.answer("0"), kept.answer("other")] == [RECORDS[0], OTHER]
 
 
 def test_another_fit(tmp_path):

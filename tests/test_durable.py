@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bochner import durable
-from bochner.durable import Log, replace_file
+from bochner.durable import PARTIAL, Log, replace_file
 
 LOG = "log"
 RECORDS = [{"question": str(k), "value": value} for k, value in enumerate([0.1, 1e-300, float("inf"), -0.0, 1 / 3])]
@@ -94,3 +94,26 @@ def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path, error):
         replace_file(path, fail)
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["file"]
+
+
+def test_two_writers_of_one_file_do_not_meet(tmp_path):
+    """One begins while the other is at it: each is whole, and the one that ends last stays."""
+    path = tmp_path / "file"
+
+    def slowly(file):
+        file.write(b"first, ")
+        replace_file(path, lambda other: other.write(b"second, whole"))
+        assert path.read_bytes() == b"second, whole"
+        file.write(b"whole")
+
+    replace_file(path, slowly)
+    assert path.read_bytes() == b"first, whole"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_the_partial_file_stands_beside_the_file_and_allows_long_names(tmp_path):
+    path = tmp_path / ("\u00fc" * 127)  # 254 bytes
+    seen = []
+    replace_file(path, lambda _: seen.append(os.listdir(tmp_path)))
+    assert [name.endswith(PARTIAL) for name in seen[0]] == [True]
+    assert os.listdir(tmp_path) == [path.name]

@@ -6,7 +6,9 @@ import pytest
 from bochner.criteria import HeldOutError
 from bochner.features import CentreMap
 from bochner.folds import Folds, Rows
+from bochner.full_ridge import FullHeldOutError
 from bochner.kernels import Gaussian, MetricKernel, get_kernel
+from bochner.metric_kernel import brought_together
 from bochner.metric_search import (
     Candidate,
     CentreSpace,
@@ -126,7 +128,7 @@ def test_gradients_come_from_a_fit_that_has_not_seen_the_part_it_predicts():
     folds = made()
     here = space(folds)
     start = Candidate(Gaussian(scale=np.full(4, 0.5)), "isotropic", "given")
-    k = here.folds.validated[0]
+    k = folds.validated[0]
     others = tuple(
         Rows(part.X, part.targets * (10.0 if j == k else 1.0), part.weights) for j, part in enumerate(folds.parts)
     )
@@ -168,6 +170,64 @@ def test_the_best_of_each_recipe_stays_and_clearly_worse_ones_go():
 def test_centres_are_rows_that_are_not_predicted_unless_the_fit_is_the_last():
     folds = made()
     here = space(folds, n_centres=1000)
-    predicted = folds.parts[here.folds.validated[0]].X
+    predicted = here.folds.parts[here.folds.validated[0]].X
     assert not np.isin(here.centres[:, 0], predicted[:, 0]).any()
     assert len(space(folds, n_centres=1000, last=True).centres) == folds.n
+
+
+def test_where_every_row_is_a_centre_gradients_are_those_of_the_same_fit():
+    folds = made(120)
+    start = Candidate(Gaussian(scale=np.full(4, 0.5)), "isotropic", "given")
+    full = CentreSpace(folds, Stage(120, 120, 1, 1), FullHeldOutError, np.random.default_rng(0), every_row=True)
+    tried = full.evaluate(start)
+    fixed = CentreSpace(
+        folds,
+        Stage(120, 90, 1, 1),
+        lambda f: HeldOutError(f, penalty=float(np.exp(tried.log_alpha))),
+        np.random.default_rng(0),
+    )
+    same = fixed.evaluate(start)
+    assert len(fixed.centres) == 90  # all rows but those that are predicted
+    assert tried.value == pytest.approx(same.value, rel=1e-7)
+    np.testing.assert_allclose(full.gradient_products(tried), fixed.gradient_products(same), rtol=1e-5)
+
+
+def test_candidates_are_compared_by_the_measure_of_the_space():
+    folds = made()
+    start = Candidate(Gaussian(scale=np.full(4, 0.5)), "isotropic", "given")
+
+    def worst(held_out):
+        return float(np.abs(held_out.rows.targets - held_out.predictions).max())
+
+    tried = space(folds, measure=worst).evaluate(start)
+    plain = space(folds).evaluate(start)
+    assert tried.error == plain.error == plain.value
+    assert tried.value == worst(space(folds).criterion.held_out(plain.feature_map, plain.evaluation))
+    wide = space(folds, measure=lambda held_out: -float(np.mean(held_out.predictions**2)))
+    assert wide.best_width(start, 2.0).value <= wide.evaluate(start).value
+
+
+def test_columns_are_brought_together_by_how_they_vary_together():
+    rng = np.random.default_rng(0)
+    base = rng.standard_normal((500, 2))
+    X = np.column_stack([base[:, 0], base[:, 0] + 0.5 * rng.standard_normal(500), base[:, 1], np.zeros(500)])
+    units = np.array([2.0, 1.0, 3.0, 1.0])
+    r = np.corrcoef(X[:, :3], rowvar=False)
+    expected = np.zeros((4, 4))
+    for i in range(3):
+        for j in range(3):
+            expected[i, j] = units[i] * r[i, j] ** 2 / sum(r[k, j] ** 2 for k in range(3))
+    np.testing.assert_allclose(brought_together(X, units), expected, rtol=1e-10, atol=1e-12)
+
+
+def test_a_start_may_be_a_metric_for_radial_families():
+    metric = np.tri(4)
+    starts = Starts((get_kernel("gaussian"), get_kernel("cauchy")), {"isotropic": np.ones(4)}, {"together": metric})
+    found = [each.recipe for each in starts.candidates()]
+    assert found == [
+        ("Gaussian", "isotropic", "given"),
+        ("Cauchy", "isotropic", "given"),
+        ("Gaussian", "together", "given"),
+    ]
+    (only,) = starts.only(("Gaussian", "together", "full")).candidates()
+    np.testing.assert_array_equal(only.kernel.metric, metric)

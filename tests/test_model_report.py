@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -20,7 +21,10 @@ from tests.browsers import DESK, PHONE, chromium, opened
 pytest.importorskip("matplotlib").use("Agg")
 pytest.importorskip("pandas")
 
+import matplotlib.figure  # noqa: E402
+
 from bochner.model_report import model_page, write_model_report  # noqa: E402
+from bochner.plots import plot_relevance  # noqa: E402
 
 KERNELS = [
     ("acids", "gaussian", ["malic_acid", "ash"]),
@@ -112,6 +116,16 @@ def test_scores_of_classes_are_those_of_scikit_learn(models):
     np.testing.assert_allclose([float(row[3].rstrip("%")) / 100 for row in rows], precision, atol=6e-4)
 
 
+def test_bars_are_spoken_of_where_there_are_any(models):
+    model, X, y = models["regressor"]
+    captions = []
+    for moments in (model.moments_, None):
+        again = pickle.loads(pickle.dumps(model))
+        again.moments_ = moments
+        captions.append(next(each.caption for each in blocks(model_page(again, X, y), "How good it is", Figure)))
+    assert ["bars are" in caption for caption in captions] == [True, False]
+
+
 def test_a_class_without_rows_has_a_dash(models):
     model, X, y = models["classifier"]
     first = class_scores(model, X[(y == 1).to_numpy()], y[y == 1])[0]
@@ -124,6 +138,28 @@ def test_what_it_relies_on_are_relevances_and_scales(models):
     (table,) = blocks(model_page(model, X, y), "What it relies on", Table)
     assert [row[0] for row in table.rows] == list(model.relevance_by_name())
     assert [float(row[1]) for row in table.rows] == pytest.approx(list(model.relevance_by_name().values()), abs=5e-4)
+
+
+def test_columns_that_were_encoded_stand_below_those_of_the_table():
+    """The command line and the report show the same columns in the same order, and parts add up to the whole."""
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"size": rng.standard_normal(80), "city": rng.choice(["Bonn", "Oslo", "Rome"], 80)})
+    y = table["size"] + 2.0 * (table["city"] == "Oslo") - (table["city"] == "Rome")
+    model = KernelRegressor("gaussian", n_features=20, tol=0.1, random_state=0).fit(table, y)
+    (found,) = blocks(model_page(model), "What it relies on", Table)
+    whole = model.relevance_by_name(by="column")
+    assert [row[0] for row in found.rows if not row[0].startswith("\u2003")] == list(whole)
+    parts = {row[0].strip(): float(row[1]) for row in found.rows if row[0].startswith("\u2003")}
+    assert set(parts) == {"city=Bonn", "city=Oslo", "city=Rome"}
+    assert sum(parts.values()) == pytest.approx(whole["city"], abs=2e-3)
+    at = [row[0] for row in found.rows].index("city")
+    assert {row[0].strip() for row in found.rows[at + 1 : at + 4]} == set(parts)
+    assert found.rows[at][2] == "\u2013"  # a scale is one of an encoded column
+    assert "city=" not in dict(blocks(model_page(model), "In short", Table)[0].rows)["relies on"]
+    ax = matplotlib.figure.Figure().subplots()
+    assert [label.get_text() for label in plot_relevance(model, ax).get_yticklabels()] == list(whole)
 
 
 def test_how_it_was_chosen_has_families_candidates_and_trials(models):
@@ -173,6 +209,15 @@ def test_the_method_of_a_model_writes_the_same_page(models, tmp_path):
     assert "<script" not in text
     assert "@import" not in text
     assert "url(" not in text
+
+
+def test_pictures_are_drawn_without_pyplot(models, monkeypatch):
+    """Its list of open figures and its current style are the user's: a report leaves both alone."""
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    before = dict(matplotlib.rcParams)
+    model, X, y = models["metric"]
+    assert any(isinstance(block, Figure) for section in model_page(model, X, y).sections for block in section.blocks)
+    assert dict(matplotlib.rcParams) == before
 
 
 def test_a_model_that_is_not_fitted_has_none():

@@ -36,6 +36,15 @@ def test_undo(X, weights):
     np.testing.assert_array_equal(Standardiser.identity(4).undo(X), X)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_writing_is_calling_in_float64(dtype, weights, rng):
+    rows = rng.standard_normal((50, 4)).astype(dtype)
+    for standardiser in (Standardiser.of(rows, weights), Standardiser.identity(4)):
+        out = np.empty((50, 6))
+        standardiser.write(rows, out[:, 1:5])
+        np.testing.assert_array_equal(out[:, 1:5], standardiser(rows.astype(np.float64)))
+
+
 def test_weight_two_is_a_row_twice(X, weights):
     double = weights.copy()
     double[7] *= 2

@@ -3,6 +3,7 @@
     python tools/changelog.py            move the fragments
     python tools/changelog.py --check    only look: every fragment has a known kind and a sentence in it
 
+A release also keeps the list of all that is public, which later lists are compared with: see tools/public_api.py.
 A fragment is a file changes/NAME.KIND.md that holds one sentence or a short paragraph; KIND is one of KINDS.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
 import sys
 from datetime import date
 from pathlib import Path
@@ -38,6 +40,7 @@ def main() -> int:
     changelog.write_text(f"{before}{MARK}\n\n{entry(fragments).strip()}\n{after}", encoding="utf-8")
     for path in fragments:
         path.unlink()
+    shutil.copyfile(ROOT / "tools" / "public_api.txt", ROOT / "tools" / "public_api_released.txt")
     print(f"Moved {len(fragments)} fragments to CHANGELOG.md")
     return 0
 

@@ -45,7 +45,11 @@ class Effort(StrEnum):
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
-Delimiter = Annotated[str | None, typer.Option(help="What separates columns of CSV, such as ';'.", show_default=False)]
+Delimiter = Annotated[str | None, typer.Option(help="What separates columns of CSV: ';', tab, ...", show_default=False)]
+NoHeader = Annotated[
+    bool,
+    typer.Option("--no-header", help="CSV without a line of names: columns are f0, f1, ... or numbers, -1 the last."),
+]
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A file that bochner fit wrote.", show_default=False)]
 
 
@@ -101,12 +105,13 @@ def fit(
     test_file: Annotated[str | None, typer.Option(help="Rows to score by, in place of --test.")] = None,
     refit: Annotated[bool, typer.Option("--refit", help="Fit all rows again after scoring.")] = False,
     std: Annotated[bool, typer.Option("--std", help="Keep what predict --std needs; the file is larger.")] = False,
-    seed: Annotated[int, typer.Option(help="Seed of all chance.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of all chance.")] = 0,
     max_memory: Annotated[str | None, typer.Option(help="Such as 2GB; larger files are read in blocks.")] = None,
     device: Annotated[str | None, typer.Option(help="cuda, for a GPU.")] = None,
     checkpoint: Annotated[str | None, typer.Option(help="A folder from which a killed fit goes on.")] = None,
     report: Annotated[str | None, typer.Option(help="Also write a page about the model here.")] = None,
     delimiter: Delimiter = None,
+    no_header: NoHeader = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -115,7 +120,20 @@ def fit(
 
     asked = tasks.Asked(target, weight, _columns(drop), task.value)
     options = fitting.FitOptions(
-        kernel, effort.value, features, views, seed, test, test_file, refit, max_memory, device, checkpoint, std, delimiter
+        kernel=kernel,
+        effort=effort.value,
+        features=features,
+        views=views,
+        seed=seed,
+        test=test,
+        test_file=test_file,
+        refit=refit,
+        max_memory=max_memory,
+        device=device,
+        checkpoint=checkpoint,
+        std=std,
+        delimiter=delimiter,
+        no_header=no_header,
     )
     with showing.Bar(not quiet) as bar:
         outcome = fitting.fit(data, output, asked, options, bar, report)
@@ -142,14 +160,17 @@ def predict(
     proba: Annotated[bool, typer.Option("--proba", help="Also the probability of each class.")] = False,
     keep: Annotated[list[str] | None, typer.Option(help="Columns of the data to copy.")] = None,
     delimiter: Delimiter = None,
+    no_header: NoHeader = False,
     json: Json = False,
 ) -> None:
     """Predict the rows of a file."""
+    from bochner.cli import data as files
     from bochner.cli import models, showing
 
     if json and output == "-":
         raise CommandError("--json and the predictions would share standard output: give -o.", code=2)
-    rows = models.predict(model, data, output, std=std, proba=proba, keep=_columns(keep), delimiter=delimiter)
+    style = files.style_of(delimiter, no_header)
+    rows = models.predict(model, data, output, std=std, proba=proba, keep=_columns(keep), style=style)
     if json:
         showing.print_json({"rows": rows, "output": output})
     elif output != "-":
@@ -170,12 +191,14 @@ def report(
     output: Annotated[str, typer.Option("--output", "-o", help="Where the page goes.")] = "report.html",
     open_it: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
     delimiter: Delimiter = None,
+    no_header: NoHeader = False,
     json: Json = False,
 ) -> None:
     """Write a page about a model."""
+    from bochner.cli import data as files
     from bochner.cli import models, showing
 
-    path = models.report(model, data, output, target, delimiter)
+    path = models.report(model, data, output, target, files.style_of(delimiter, no_header))
     if json:
         showing.print_json({"report": path})
     else:

@@ -12,13 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from bochner.cli.data import PIPE, check_writable, find_column, format_of, read_batches, read_table
+from bochner.cli.data import PIPE, check_writable, find_column, read_batches, read_table, style_of
 from bochner.cli.running import USAGE, CommandError, tell
 from bochner.cli.scoring import baselines, hold_out, scores
 from bochner.cli.showing import Bar, Outcome
 from bochner.cli.tasks import Asked, Problem, make_problem, read_views
+from bochner.cli.wording import in_options
 from bochner.descent import family_name
 from bochner.memory import as_bytes
+from bochner.rows.batches import bytes_in_memory, kind_of
+from bochner.rows.csv_files import CsvStyle
 
 OTHER_NAMES = {"rbf": "gaussian", "squared_exponential": "gaussian", "exponential": "matern12", "laplace": "laplacian"}
 """What kernels are called elsewhere."""
@@ -45,6 +48,12 @@ class FitOptions:
     checkpoint: str | None = None
     std: bool = False
     delimiter: str | None = None
+    no_header: bool = False
+
+    @property
+    def style(self) -> CsvStyle:
+        """How files of CSV are written."""
+        return style_of(self.delimiter, self.no_header)
 
 
 def fit(data: str, output: str, asked: Asked, options: FitOptions, bar: Bar, report: str | None = None) -> Outcome:
@@ -61,11 +70,13 @@ def fit(data: str, output: str, asked: Asked, options: FitOptions, bar: Bar, rep
     in_blocks = data != PIPE and _is_large(data, options)
     learn = _fit_blocks if in_blocks else _fit_table
     model, outcome, test = learn(data, asked, options, bar)
-    model.target_name_ = asked.target
+    model.target_name_ = outcome.target
+    if outcome.weight is not None:
+        model.weight_name_ = outcome.weight
     model.save(output, compact=not options.std)
     outcome.seconds, outcome.model, outcome.bytes = time.perf_counter() - began, output, os.path.getsize(output)
     if report is not None:
-        write_report(model, report, test, asked.target)
+        write_report(model, report, test, f"{Path(output).stem}: {outcome.target}")
         outcome.report = report
     return outcome
 
@@ -92,16 +103,17 @@ def check_apart(outputs: dict[str, str | None], inputs: dict[str, str | None]) -
 
 def write_report(model: Any, path: str, test: Problem | None, title: str | None) -> None:
     """The page about a model, with rows that it has not seen if there are any."""
-    X, y = (None, None) if test is None else (test.X, test.y)
+    X, y, weight = (None, None, None) if test is None else (test.X, test.y, test.weight)
     try:
-        model.report(path, X, y, title=title)
+        model.report(path, X, y, sample_weight=weight, title=title)
     except ModuleNotFoundError as error:
         raise CommandError(f"A report needs {error.name}, which is not installed: pip install bochner[plots]") from None
 
 
 def _fit_table(data: str, asked: Asked, options: FitOptions, bar: Bar) -> tuple[Any, Outcome, Problem | None]:
     """A fit of rows in memory."""
-    table = read_table(data, options.delimiter)
+    table = read_table(data, options.style)
+    asked = asked.among(table.schema.names) if options.no_header else asked
     problem = make_problem(table, asked, data)
     train, test = hold_out(problem, 0.0 if options.test_file else options.test, options.seed)
     if options.test_file is not None:
@@ -111,7 +123,7 @@ def _fit_table(data: str, asked: Asked, options: FitOptions, bar: Bar) -> tuple[
         tell(f"Note: {train.n_rows:,} rows may take minutes; --features 500 --kernel gaussian gives a first model sooner.")
     with bar.watching(model):
         model.fit(train.X, train.y, sample_weight=train.weight)
-    outcome = outcome_of(model, train, test, asked.target)
+    outcome = outcome_of(model, train, test, asked)
     if test is not None:
         bar.say("comparing with simple models")
         outcome.scores = {type(model).__name__: scores(model, test), **baselines(train, test, options.seed)}
@@ -142,7 +154,7 @@ def _test_file(options: FitOptions, asked: Asked, problem: Problem) -> Problem:
 
     path, columns = str(options.test_file), problem.X.schema
     text = [name for name in columns.names if pa.types.is_string(columns.field(name).type)]
-    table = read_table(path, options.delimiter, text)
+    table = read_table(path, options.style, text)
     test = make_problem(table, Asked(asked.target, asked.weight, (), problem.task), path)
     chosen = [find_column(name, test.X.schema.names, path, "which is learned from") for name in columns.names]
     return replace(test, X=test.X.select(chosen))
@@ -158,21 +170,28 @@ def _fit_blocks(data: str, asked: Asked, options: FitOptions, bar: Bar) -> tuple
         raise CommandError(
             f"--refit is for files that fit in memory, and {data} is read in blocks: leave it out.", code=USAGE
         )
-    first = next(read_batches(data, options.delimiter), None)
+    first = next(read_batches(data, options.style), None)
     if first is None:
         raise CommandError(f"{data} has no rows: at least one is needed.")
+    asked = asked.among(first.schema.names) if options.no_header else asked
     head = make_problem(pa.Table.from_batches([first]), asked, data)
     columns = head.X.schema.names
     tell(f"Note: {data} is larger than memory allows and is read in blocks; the score is of --test-file, if there is one.")
     source = bochner.open_rows(
-        data, target=asked.target, weight=asked.weight, columns=columns, encode=True, delimiter=options.delimiter
+        data,
+        target=asked.target,
+        weight=asked.weight,
+        columns=columns,
+        encode=True,
+        delimiter=options.style.delimiter,
+        header=options.style.header,
     )
     model = make_model(head.task, options, columns)
-    model.verbose = int(bar.shown)
-    model.fit(source)
+    with bar.watching(model, own_line=True):
+        model.fit(source)
     _name_classes(model, head)
     test = None if options.test_file is None else _test_file(options, asked, head)
-    outcome = outcome_of(model, head, test, asked.target)
+    outcome = outcome_of(model, head, test, asked)
     outcome.rows = source.n_rows
     if test is not None:
         outcome.scores = {type(model).__name__: scores(model, test), **baselines(head, test, options.seed)}
@@ -192,7 +211,7 @@ def make_model(task: str, options: FitOptions, columns: Sequence[str]) -> Any:
     import bochner
     from bochner.kernels import KERNELS
 
-    kernel: Any = options.kernel.split(",") if "," in options.kernel else options.kernel
+    kernel: Any = [name.strip() for name in options.kernel.split(",")] if "," in options.kernel else options.kernel
     for name in [kernel] if isinstance(kernel, str) else kernel:
         if name != "auto":
             _check_kernel(name, list(KERNELS))
@@ -210,23 +229,29 @@ def make_model(task: str, options: FitOptions, columns: Sequence[str]) -> Any:
         raise CommandError(
             "--kernel names several families, and --views takes one for each view: name it there.", code=USAGE
         )
+    if options.effort != "fast":
+        raise CommandError("--effort is for one kernel, and --views makes many: leave one of them out.", code=USAGE)
     kernels = read_views(options.views, columns, "gaussian" if kernel == "auto" else kernel)
+    for name, family, _ in kernels:
+        _check_kernel(family, list(KERNELS), f"view {name!r} of {options.views}")
     cls = bochner.MultipleKernelRegressor if task == "regression" else bochner.MultipleKernelClassifier
     return cls(kernels, **common)
 
 
-def _check_kernel(name: str, known: Sequence[str]) -> None:
+def _check_kernel(name: str, known: Sequence[str], where: str = "--kernel") -> None:
     if name not in known:
+        names = ["auto", *known] if where == "--kernel" else known
         near = [OTHER_NAMES[name]] if name in OTHER_NAMES else difflib.get_close_matches(name, known, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise CommandError(f"There is no kernel {name!r} (--kernel).{hint} There are auto, {', '.join(known)}.", code=USAGE)
+        raise CommandError(f"There is no kernel {name!r} ({where}).{hint} There are {', '.join(names)}.", code=USAGE)
 
 
-def outcome_of(model: Any, train: Problem, test: Problem | None, target: str) -> Outcome:
+def outcome_of(model: Any, train: Problem, test: Problem | None, asked: Asked) -> Outcome:
     """What is said of a fit."""
     outcome = Outcome(
         task=train.task,
-        target=target,
+        target=asked.target,
+        weight=asked.weight,
         estimator=type(model).__name__,
         rows=train.n_rows,
         tested=0 if test is None else test.n_rows,
@@ -246,20 +271,11 @@ def _is_large(path: str, options: FitOptions) -> bool:
     try:
         limit = as_bytes(options.max_memory)
     except ValueError as error:
-        raise CommandError(str(error).replace("max_memory", "--max-memory", 1), code=USAGE) from None
-    if not os.path.isfile(path) or format_of(path) == "json":
+        raise CommandError(in_options(str(error)), code=USAGE) from None
+    if not os.path.isfile(path):
         return False
-    return COPIES * _bytes(path) > limit
-
-
-def _bytes(path: str) -> float:
-    """About how many bytes the numbers of a file take in memory."""
-    if format_of(path) == "parquet":
-        from pyarrow import parquet
-
-        try:
-            with parquet.ParquetFile(path) as file:
-                return 8.0 * file.metadata.num_rows * file.metadata.num_columns
-        except (OSError, ValueError):
-            return 0.0  # reading it will say what is wrong
-    return os.path.getsize(path) * (5.0 if Path(path).suffix in (".gz", ".zst", ".bz2", ".lz4") else 1.0)
+    is_large = COPIES * bytes_in_memory(Path(path)) > limit
+    if is_large and kind_of(Path(path)) == "json":
+        tell(f"Note: {path} may be larger than memory allows, and a fit takes JSON lines whole: write Parquet or CSV.")
+        return False
+    return is_large

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bochner.arrays import Array
-from bochner.cli.data import PIPE, find_column, read_batches, read_table, write_batches
+from bochner.cli.data import PIPE, by_number, find_column, read_batches, read_table, write_batches
 from bochner.cli.fitting import check_apart, check_place, write_report
-from bochner.cli.running import USAGE, CommandError
+from bochner.cli.running import USAGE, CommandError, tell
 from bochner.cli.showing import new_console, print_json, print_table
 from bochner.cli.tasks import Asked, Problem, make_problem
 from bochner.descent import family_name
-from bochner.tables.columns import Levels
+from bochner.rows.csv_files import CsvStyle
+from bochner.tables.columns import Levels, Sums, UnseenLevelsWarning
 
 
 def load_model(path: str) -> Any:
@@ -30,9 +33,7 @@ def load_model(path: str) -> Any:
     return bochner.load(path)
 
 
-def predict(
-    model_path: str, data: str, output: str, *, std: bool, proba: bool, keep: Sequence[str], delimiter: str | None
-) -> int:
+def predict(model_path: str, data: str, output: str, *, std: bool, proba: bool, keep: Sequence[str], style: CsvStyle) -> int:
     """Predict all rows of a file, batch by batch, and write them; how many there were."""
     check_apart({"-o": output}, {"the model": model_path, "the data": data})
     model = load_model(model_path)
@@ -45,15 +46,75 @@ def predict(
         raise CommandError(f"{model_path} has not what --std needs: fit it with bochner fit --std.")
     if output != PIPE and not os.path.exists(output):
         check_place(output)
-    batches = read_batches(data, delimiter, text_columns(model))
-    return write_batches(output, (_predicted(model, batch, data, std, proba, keep) for batch in batches if batch.num_rows))
+    unseen, by_place = Unseen(model), style.header is False
+    batches = (unseen.noted(batch) for batch in _batches(model, data, style) if batch.num_rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnseenLevelsWarning)  # told of once, at the end
+        rows = write_batches(
+            output, (_predicted(model, batch, data, std, proba, _kept(keep, batch, by_place)) for batch in batches)
+        )
+    unseen.tell()
+    return rows
+
+
+def _kept(keep: Sequence[str], batch: Any, by_place: bool) -> list[str]:
+    """Names of columns to keep, which a file without names may have numbers for."""
+    return [by_number(name, batch.schema.names) if by_place else name for name in keep]
+
+
+class Unseen:
+    """Levels of the rows that a model has not seen, counted over batches."""
+
+    def __init__(self, model: Any) -> None:
+        self.encoder = getattr(model, "encoder_", None)
+        self.counts: Counter[str] = Counter()
+        self.examples: dict[str, str] = {}
+
+    def noted(self, batch: Any) -> Any:
+        """The same batch, after a look at its levels."""
+        for name, levels in {} if self.encoder is None else self.encoder.unseen(batch).items():
+            self.counts[name] += len(levels)
+            self.examples.setdefault(name, levels[0])
+        return batch
+
+    def tell(self) -> None:
+        """A line for each column that has any."""
+        for name, n in self.counts.items():
+            rows = "1 row" if n == 1 else f"{n:,} rows"
+            tell(
+                f"Warning: column {name!r} has levels that the fit did not see in {rows}, such as {self.examples[name]!r}: "
+                "they count as none of its levels."
+            )
+
+
+def _batches(model: Any, data: str, style: CsvStyle) -> Iterator[Any]:
+    """The rows of a file, with the names of the model's columns where the file has none."""
+    text = text_columns(model)
+    if style.header is not False:
+        return read_batches(data, style, text)
+    first = None if data == PIPE else next(read_batches(data, style), None)
+    if first is not None:  # the file's own numbers of the columns that are text
+        names = names_by_place(model, first.schema.names)
+        text = [own for own, name in zip(first.schema.names, names, strict=True) if name in text]
+    batches = read_batches(data, style, text)
+    return (batch.rename_columns(names_by_place(model, batch.schema.names)) for batch in batches)
+
+
+def names_by_place(model: Any, names: Sequence[str]) -> list[str]:
+    """Names of the columns of a file without names: their numbers in the file of the fit, if that many are there.
+
+    A file that has just the columns which the model sees, without the target and those that were dropped, has them in order.
+    """
+    known = [str(name) for name in getattr(model, "feature_names_in_", names)]
+    return known if len(known) == len(names) else list(names)
 
 
 def _predicted(model: Any, batch: Any, data: str, std: bool, proba: bool, keep: Sequence[str]) -> Any:
     """A batch of predictions beside the columns that are kept."""
     import pyarrow as pa
 
-    kept = {name: batch.column(find_column(name, batch.schema.names, data, "--keep")) for name in keep}
+    names = batch.schema.names
+    kept = {name: batch.column(find_column(name, names, data, "--keep")) for name in keep}
     X = rows_for(model, pa.Table.from_batches([batch]), data)
     target = getattr(model, "target_name_", "prediction")
     target = f"{target} (predicted)" if target in kept else target
@@ -80,9 +141,9 @@ def _arrow(values: Array) -> Any:
 
 
 def text_columns(model: Any) -> list[str]:
-    """Columns that held levels when a model was fitted: CSV of other rows has them as text too, such as 01 and true."""
+    """Columns that were text when a model was fitted: CSV of other rows has them as text too, such as 01 and 1.234."""
     encoder = getattr(model, "encoder_", None)
-    return [] if encoder is None else [each.name for each in encoder.encodings if isinstance(each, Levels)]
+    return [] if encoder is None else [each.name for each in encoder.encodings if isinstance(each, Levels | Sums)]
 
 
 def rows_for(model: Any, table: Any, path: str) -> Any:
@@ -99,7 +160,7 @@ def rows_for(model: Any, table: Any, path: str) -> Any:
 # -- report, inspect, export ------------------------------------------------------------------------------------------
 
 
-def report(model_path: str, data: str | None, output: str, target: str | None, delimiter: str | None) -> str:
+def report(model_path: str, data: str | None, output: str, target: str | None, style: CsvStyle) -> str:
     """Write the page about a model; its path."""
     check_apart({"-o": output}, {"the model": model_path, "--data": data})
     model = load_model(model_path)
@@ -110,9 +171,12 @@ def report(model_path: str, data: str | None, output: str, target: str | None, d
         if target is None:
             raise CommandError("The model does not know the name of its target: give --target.", code=USAGE)
         task = "classification" if hasattr(model, "classes_") else "regression"
-        table = read_table(data, delimiter, text_columns(model))
-        made = make_problem(table, Asked(find_column(target, table.schema.names, data, "--target"), task=task), data)
-        test = Problem(rows_for(model, made.X, data), made.y, None, task)
+        table = read_table(data, style, text_columns(model))
+        names = table.schema.names
+        weight = getattr(model, "weight_name_", None)  # by which rows are scored where they have it
+        target = find_column(by_number(target, names) if style.header is False else target, names, data, "--target")
+        made = make_problem(table, Asked(target, weight if weight in names else None, task=task), data)
+        test = Problem(rows_for(model, made.X, data), made.y, made.weight, task)
     write_report(model, output, test, None if target is None else f"{Path(model_path).stem}: {target}")
     return output
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import signal
 import sys
 import warnings
@@ -13,13 +12,16 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any, NoReturn
 
+from bochner.cli.wording import blames_an_option, in_options
+from bochner.errors import BochnerError
+
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 """Exit codes beside 0: what was asked for could not be done; it was asked for wrongly; Ctrl-C."""
 TRACE = "BOCHNER_TRACEBACK"
 """Environment variable that asks for the traceback of an error."""
 
 
-class CommandError(Exception):
+class CommandError(BochnerError):
     """What a command says when it cannot go on, and its exit code."""
 
     def __init__(self, message: str, code: int = FAILED) -> None:
@@ -59,9 +61,10 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         except Exception as error:
             if os.environ.get(TRACE):
                 raise
-            tell(f"Error: {in_words(error)}")
+            told = in_words(error)
+            tell(f"Error: {told}")
             _let_go_of_output()
-            raise typer.Exit(FAILED) from None
+            raise typer.Exit(USAGE if blames_an_option(told) else FAILED) from None
 
     return run
 
@@ -82,20 +85,10 @@ def in_words(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return "There is not enough memory: give --max-memory, such as 2GB, or fewer --features."
     expected = isinstance(error, ValueError | OSError | ImportError | RuntimeError)
-    text = str(error) or type(error).__name__
-    for name, option in OPTIONS.items():
-        text = re.sub(rf"\b{name}\b", option, text)
+    text = in_options(str(error) or type(error).__name__)
     return text if expected else f"{type(error).__name__}: {text} (with {TRACE}=1 in the environment it says where)"
 
 
-OPTIONS = {
-    "n_features": "--features",
-    "max_memory": "--max-memory",
-    "checkpoint": "--checkpoint",
-    "random_state": "--seed",
-    "sample_weight": "--weight",
-}
-"""Parameters of estimators, and the options that set them."""
 SYSTEM = {
     errno.ENOSPC: "the disk is full, and nothing was written. Make room, or write elsewhere.",
     errno.EFBIG: "the file is larger than it may be here, and nothing was written. Raise the limit, or write elsewhere.",
@@ -128,5 +121,5 @@ def interruptible() -> Iterator[None]:
 def plain_warnings() -> Iterator[None]:
     """Let warnings be lines that say no more than they do."""
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_args, **_options: tell(f"Warning: {message}")
+        warnings.showwarning = lambda message, *_args, **_options: tell(f"Warning: {in_options(str(message))}")
         yield

@@ -9,7 +9,11 @@ import numpy as np
 
 from bochner.arrays import Array
 from bochner.cli.tasks import Problem
+from bochner.scores import ACCURACY, LOG_LOSS, R2, RMSE, measures, measures_of_classes, measures_of_numbers
 from bochner.tables import TableEncoder
+
+SHOWN = {"regression": (R2, RMSE), "classification": (ACCURACY, LOG_LOSS)}
+"""The measures of a task, of those that there are; the first is the one to compare."""
 
 LINEAR_ROWS = 20_000
 """Rows that the linear model is fitted on, at most."""
@@ -34,9 +38,7 @@ def hold_out(problem: Problem, share: float, seed: int) -> tuple[Problem, Proble
 
 def scores(model: Any, test: Problem) -> dict[str, float]:
     """R squared and root mean squared error, or accuracy and log loss, by name; the first is the one to compare."""
-    if test.task == "regression":
-        return _of_numbers(test, model.predict(test.X))
-    return _of_classes(test, model.predict(test.X), model.predict_proba(test.X), model.classes_)
+    return _some(measures(model, test.X, test.y, test.weight), SHOWN[test.task])
 
 
 def baselines(train: Problem, test: Problem, seed: int) -> dict[str, dict[str, float]]:
@@ -48,7 +50,7 @@ def baselines(train: Problem, test: Problem, seed: int) -> dict[str, dict[str, f
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the model has told which columns are left out
         encoder = TableEncoder().fit(some.X)
-    rows, new = encoder.transform(some.X), encoder.transform(test.X)
+    (rows, _), (new, _) = encoder.encode(some.X), encoder.encode(test.X)  # the model has told of levels that are new, too
     spread = rows.std(axis=0)
     centre, spread = rows.mean(axis=0), np.where(spread > 0, spread, 1.0)
     rows, new = (rows - centre) / spread, (new - centre) / spread
@@ -84,17 +86,12 @@ def _logistic(rows: Array, some: Problem) -> Any:
 
 
 def _of_numbers(test: Problem, predicted: Array) -> dict[str, float]:
-    weights = np.ones(test.n_rows) if test.weight is None else test.weight
-    error = float(np.average((test.y - predicted) ** 2, weights=weights))
-    variance = float(np.average((test.y - np.average(test.y, weights=weights)) ** 2, weights=weights))
-    return {"R2": 1 - error / variance if variance else float("nan"), "RMSE": error**0.5}
+    return _some(measures_of_numbers(test.y, predicted, test.weight), SHOWN["regression"])
 
 
 def _of_classes(test: Problem, predicted: Array, shares: Array, classes: Array) -> dict[str, float]:
-    weights = np.ones(test.n_rows) if test.weight is None else test.weight
-    places = {label: i for i, label in enumerate(classes.tolist())}
-    true = np.array([shares[i, places[label]] if label in places else 0.0 for i, label in enumerate(test.y.tolist())])
-    return {
-        "accuracy": float(np.average(test.y == predicted, weights=weights)),
-        "log loss": float(np.average(-np.log(np.maximum(true, np.finfo(np.float64).eps)), weights=weights)),
-    }
+    return _some(measures_of_classes(test.y, predicted, classes, shares, test.weight), SHOWN["classification"])
+
+
+def _some(found: dict[str, float], names: tuple[str, ...]) -> dict[str, float]:
+    return {name: found[name] for name in names}

@@ -38,17 +38,18 @@ class Bar:
             self._progress.stop()
             self._progress = None
 
-    def say(self, text: str) -> None:
-        """What is done now."""
+    def say(self, text: str, share: float | None = None) -> None:
+        """What is done now, and which share of it is behind, where that is known."""
         if self._progress is not None:
-            self._progress.update(self._task, description=text)
+            known = {} if share is None else {"completed": share}
+            self._progress.update(self._task, description=text, total=None if share is None else 1.0, **known)
 
     @contextmanager
-    def watching(self, model: Any) -> Iterator[None]:
-        """Follow the fit of a model: by its callback, or by its own line if it has none."""
+    def watching(self, model: Any, own_line: bool = False) -> Iterator[None]:
+        """Follow the fit of a model: by its callback, or by its own line where it has none or ``own_line``."""
         self.say(f"fitting {type(model).__name__}")
-        if "callback" in model.get_params(deep=False):
-            model.callback = self._record
+        if "callback" in model.get_params(deep=False) and not own_line:
+            model.callback = follower(self, getattr(model, "effort", None) == "fast")
             try:
                 yield
             finally:
@@ -64,9 +65,30 @@ class Bar:
             if self._progress is not None:
                 self._progress.start()
 
-    def _record(self, record: dict[str, Any]) -> None:
-        size = f"{record['n_features']} features, " if "n_features" in record else ""
-        self.say(f"{record['kernel']}, {size}{record['n_rows']:,} rows: held-out error {record['criterion']:.4g}")
+
+def follower(bar: Bar, whole: bool) -> Any:
+    """A callback that moves a bar; the share that is behind is known where a ``whole`` fit is one descent."""
+    from bochner.progress import Follower, Work, left_in_words
+
+    class Moving(Follower):
+        work: Work | None = None
+
+        def begins(self, work: Work) -> None:
+            self.work = work if whole else None
+
+        def __call__(self, record: dict[str, Any]) -> None:
+            share, done = None, ""
+            if self.work is not None:
+                self.work.add(record)
+                share = self.work.share
+                done = f"{share:.0%} of learning the kernel{left_in_words(self.work.seconds_left)}; "
+            size = f"{record['n_features']} features, " if "n_features" in record else ""
+            error = record["criterion"] if "criterion" in record else record.get("error")
+            told = "" if error is None else f": held-out error {error:.4g}"
+            rows = f"{record['n_rows']:,} rows" if "n_rows" in record else ""
+            bar.say(f"{done}{record['kernel']}, {size}{rows}{told}".rstrip(", "), share)
+
+    return Moving()
 
 
 @dataclass
@@ -79,6 +101,7 @@ class Outcome:
     rows: int
     tested: int
     columns: int
+    weight: str | None = None
     kernel: str | None = None
     scores: dict[str, dict[str, float]] = field(default_factory=dict)
     relevance: dict[str, float] = field(default_factory=dict)
@@ -133,7 +156,9 @@ def print_table(console: Any, title: str, header: list[str], rows: list[list[str
 
     if not rows:
         return
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_header=any(header), pad_edge=False)
+    if title:  # a line of its own: a title of the table's would be broken at its width
+        console.print(title, style="italic", highlight=False, markup=False)
+    table = Table(box=box.SIMPLE_HEAD, show_header=any(header), pad_edge=False)
     for i, name in enumerate(header):
         left = i == 0 or (not any(header) and i == len(header) - 1)
         table.add_column(name, justify="left" if left else "right", overflow="fold")

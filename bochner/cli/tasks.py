@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from bochner.arrays import Array
-from bochner.cli.data import find_column
+from bochner.cli.data import by_number, find_column
 from bochner.cli.running import USAGE, CommandError, tell
 from bochner.tables.frames import cells_of
+from bochner.tables.learning import numbers_of
 
 FEW_CLASSES = 10
 """Whole numbers of no more distinct values than this are classes, unless the task is given."""
@@ -51,6 +52,11 @@ class Asked:
     weight: str | None = None
     drop: Sequence[str] = ()
     task: str = "auto"
+
+    def among(self, names: Sequence[str]) -> Asked:
+        """The same columns of a file without names, some of which may be asked for by their numbers."""
+        weight = None if self.weight is None else by_number(self.weight, names)
+        return Asked(by_number(self.target, names), weight, [by_number(name, names) for name in self.drop], self.task)
 
 
 def make_problem(table: Any, asked: Asked, path: str) -> Problem:
@@ -93,7 +99,14 @@ def _targets(table: Any, i: int, name: str) -> tuple[Array, Array]:
         return np.where(cells.values == 1, "true", "false").astype(object), missing
     if cells.kind == "times":
         raise CommandError(f"Column {name!r} (--target) holds dates: give a column of numbers or of classes.", code=USAGE)
-    return cells.values, np.array([value is None for value in cells.values])
+    missing = np.array([value is None for value in cells.values])
+    written = numbers_of(cells.values) if cells.kind == "text" and not missing.all() else None
+    if written is None:
+        return cells.values, missing
+    found, sign = written
+    if sign:
+        tell(f"Note: {name!r} is read as numbers, in {sign}.")
+    return found, missing
 
 
 def _weights(table: Any, i: int, name: str, path: str) -> Array:

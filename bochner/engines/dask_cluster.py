@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from bochner.blas import one_blas_thread
+from bochner.errors import MissingPackageError, StateError
 from bochner.memory import free_bytes
 
 T = TypeVar("T")
@@ -90,7 +91,7 @@ def told() -> Iterator[None]:
     try:
         yield
     except KilledWorker as error:
-        raise RuntimeError(
+        raise StateError(
             f"Several workers of the Dask cluster died over the same partition, most often because it does not fit into "
             f"their memory: {error} Give smaller partitions, such as X.rechunk({{0: 50_000}}), or workers with more memory, "
             "and fit again."
@@ -146,7 +147,7 @@ def get_dask() -> Any:
     try:
         import dask
     except ImportError as error:
-        raise ImportError(
+        raise MissingPackageError(
             "Work on many machines is done by Dask, which is not here: pip install 'dask[distributed]'"
         ) from error
     return dask

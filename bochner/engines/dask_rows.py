@@ -18,6 +18,7 @@ import numpy as np
 
 from bochner.arrays import Array
 from bochner.engines.dask_cluster import alone, get_dask, room, run, summed, tasks, told
+from bochner.errors import InputError
 from bochner.folds import Folds, Rows
 from bochner.rows import Block
 from bochner.rows.checks import check_values, common_dtype
@@ -120,13 +121,13 @@ def dask_rows(X: Any, y: Any = None, weight: Any = None) -> DaskRows:
     for name, values in beside.items():
         if np.ndim(values) not in ((1, 2) if name == "y" else (1,)):  # before anything is computed
             shape = "(rows,) or (rows, targets)" if name == "y" else "(rows,)"
-            raise ValueError(f"{name} must be of shape {shape}, got an array of {np.ndim(values)} dimensions.")
+            raise InputError(f"{name} must be of shape {shape}, got an array of {np.ndim(values)} dimensions.")
     lengths = _lengths(X=X, **{name: values for name, values in beside.items() if is_dask(values)})
     rows = lengths.pop("X")
     for name, values in beside.items():
         n = sum(lengths[name]) if name in lengths else len(values)
         if n != sum(rows):
-            raise ValueError(f"{name} has {n} rows, and X has {sum(rows)}: they must be the same.")
+            raise InputError(f"{name} has {n} rows, and X has {sum(rows)}: they must be the same.")
     pieces = [_pieces(X)]
     for name in ("y", "sample_weight"):
         given = beside.get(name)
@@ -137,7 +138,7 @@ def dask_rows(X: Any, y: Any = None, weight: Any = None) -> DaskRows:
         make(_Place(i, starts[i], rows[i], layout), *parts) for i, parts in enumerate(zip(*pieces, strict=True)) if rows[i]
     )
     if not blocks:
-        raise ValueError("There are no rows: at least one is needed.")
+        raise InputError("There are no rows: at least one is needed, so give a table that has some.")
     return DaskRows(blocks, sum(rows), layout.n_columns, layout.dtype, layout.names, "y" in beside)
 
 
@@ -147,13 +148,13 @@ def dask_layout(X: Any) -> Layout:
         names = tuple(str(name) for name in X.columns)
         for name, dtype in zip(names, X.dtypes, strict=True):
             if dtype.kind not in "biuf":
-                raise ValueError(f"X, column {name!r} holds {dtype}, not numbers: encode it first, or leave it out.")
+                raise InputError(f"X, column {name!r} holds {dtype}, not numbers: encode it first, or leave it out.")
         return Layout(len(names), common_dtype([_plain(dtype) for dtype in X.dtypes]), names)
     if not hasattr(X, "chunks") or X.ndim != 2:
         what = f"an array of {X.ndim} dimensions" if hasattr(X, "chunks") else type(X).__name__
-        raise ValueError(f"X must be a dask.array (rows, columns) or a dask.dataframe, got {what}.")
+        raise InputError(f"X must be a dask.array (rows, columns) or a dask.dataframe, got {what}.")
     if X.dtype.kind not in "biuf":
-        raise ValueError(f"X must hold numbers, got {X.dtype}: encode text as numbers first.")
+        raise InputError(f"X must hold numbers, got {X.dtype}: encode text as numbers first.")
     return Layout(int(X.shape[1]), common_dtype([X.dtype]))
 
 
@@ -230,7 +231,7 @@ def _like(name: str, values: Any, lengths: list[int] | None, rows: list[int]) ->
                 if differ is None
                 else f"{lengths[differ]} rows in partition {differ}, and X has {rows[differ]}"
             )
-            raise ValueError(
+            raise InputError(
                 f"{name} has {what}: take both from one dask.dataframe, or give them the same partitions, such as "
                 f"{name}.to_dask_array(lengths=True) and X.to_dask_array(lengths=True)."
             )
@@ -255,7 +256,10 @@ def _block(place: _Place, X: Any, y: Any, weight: Any) -> Block:
     where = f"partition {place.number}"
     block = as_block(0, (_numbers(X), _numbers(y), _numbers(weight)), where)
     if block.n_rows != place.n_rows:
-        raise ValueError(f"{where} had {block.n_rows} rows when it was computed, and {place.n_rows} were expected.")
+        raise InputError(
+            f"{where} had {block.n_rows} rows when it was computed, and {place.n_rows} were expected: give rows that "
+            "do not change."
+        )
     with np.errstate(over="ignore"):  # too large for float32: told as infinity
         block = replace(block, X=block.X.astype(place.layout.dtype, copy=False))
     check_values(block, where, place.start, place.layout.names, None)

@@ -6,16 +6,19 @@ gives back is on the host. Nothing else of the package imports PyTorch.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from bochner.arrays import Array, dense, dtype_of
 from bochner.engines.passes import predict_folds
+from bochner.engines.smaller_blocks import SmallerBlocksWarning, is_out_of_memory
 from bochner.engines.threads import map_blocks, row_blocks
+from bochner.errors import InputError, MissingPackageError
 from bochner.features import FeatureMap
 from bochner.folds import FoldedRows, Folds, Rows, RunningSums, stretches
 
@@ -39,7 +42,14 @@ def on_device(folds: FoldedRows, device: str, *, room: float | None = None) -> F
     stream = DeviceStream(folds, device, _precision(folds.dtype), room)
     if not isinstance(folds, Folds) or stream.row_bytes * folds.n > _room(device, room):
         return stream
-    return stream.at_once()
+    try:
+        return stream.at_once()
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+    told = "The device ran out of memory for all rows: they come to it block by block in every pass, which is slower."
+    warnings.warn(told, SmallerBlocksWarning, stacklevel=2)
+    return stream
 
 
 def brought(folds: FoldedRows) -> FoldedRows:
@@ -94,6 +104,14 @@ class DeviceFolds(Folds):
         host = self.host.head(n_rows, most_validated)
         parts = tuple(part.take(slice(0, few.n)) for part, few in zip(self.parts, host.parts, strict=True))
         return replace(self, parts=parts, validated=host.validated, host=host)
+
+    def pooled(self) -> DeviceFolds:
+        """The same with all parts that are not predicted as one: see :meth:`Folds.pooled`."""
+        pooled = super().pooled()
+        return self if pooled is self else replace(cast(DeviceFolds, pooled), host=self.host.pooled())
+
+    def _joined(self, parts: list[Rows]) -> Rows:
+        return Rows(*(_torch().cat(arrays) for arrays in zip(*map(_arrays, parts), strict=True)))
 
     def astype(self, dtype: Any) -> DeviceFolds:
         """The same with X in another precision."""
@@ -323,11 +341,11 @@ def check_device(device: str) -> str:
     except (RuntimeError, TypeError):
         asked = None
     if asked is None or asked.type not in ("cpu", "cuda"):
-        raise ValueError(f"device must be 'cuda', 'cuda:' and the number of a GPU, or 'cpu', got {device!r}.")
+        raise InputError(f"device must be 'cuda', 'cuda:' and the number of a GPU, or 'cpu', got {device!r}.")
     there = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if asked.type == "cuda" and (asked.index or 0) >= there:
         has = "none" if there == 0 else ", ".join(f"'cuda:{number}'" for number in range(there))
-        raise ValueError(
+        raise InputError(
             f"device={device!r} was asked for and this machine has {has}: use device='cpu', or look at "
             "torch.cuda.is_available(), which needs a GPU, its driver and a build of PyTorch for CUDA."
         )
@@ -338,5 +356,7 @@ def _torch() -> Any:
     try:
         import torch
     except ImportError as error:
-        raise ImportError("Computations on a device are done by PyTorch, which is not here: pip install torch") from error
+        raise MissingPackageError(
+            "Computations on a device are done by PyTorch, which is not here: pip install torch"
+        ) from error
     return torch

@@ -17,11 +17,13 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 from array_api_compat import device
-from scipy import linalg, sparse
+from scipy import sparse
 
-from bochner.arrays import Array, dense, double, dtype_of, fetch, host_view, is_foreign, namespace, place
-from bochner.blas import one_blas_pool
+from bochner.arrays import Array, dense, double, dtype_of, fetch, host_view, is_foreign, namespace, place, solve_rows
+from bochner.blas import same_bits
+from bochner.engines.smaller_blocks import each_block
 from bochner.engines.threads import map_blocks, row_blocks
+from bochner.errors import InputError
 from bochner.features import FEW_ROWS, FeatureGradient, FeatureMap
 from bochner.folds import FoldedRows, RemoteFolds, Rows, RunningSums, stretches
 from bochner.statistics import Moments, MomentSum
@@ -47,7 +49,7 @@ def forward(feature_map: FeatureMap, X: Array) -> Array:
         return place(forward(feature_map, host), like=X)
     placed = feature_map.place(X)
     if is_foreign(X):
-        parts = [placed.forward(X[block, :]) for block in row_blocks(0, X.shape[0], _device_rows(placed))]
+        parts = [part for _, part in each_block(X.shape[0], _device_rows(placed), lambda block: placed.forward(X[block, :]))]
         return parts[0] if len(parts) == 1 else namespace(X).concat(parts, axis=0)
     return _forward_host(placed, X)
 
@@ -76,8 +78,8 @@ def adjoint(feature_map: FeatureMap, X: Array, G: Array) -> FeatureGradient:
     """Gradient of <Phi(X), G> for G (n, d) over all rows, summed in float64 in the order of the rows."""
     placed = feature_map.place(X)
     if is_foreign(X):
-        blocks = row_blocks(0, X.shape[0], _summed_rows(placed, X))
-        return sum_in_order(placed.local_adjoint(X[block, :], G[block, :]) for block in blocks).on_host()
+        each = each_block(X.shape[0], _summed_rows(placed, X), lambda some: placed.local_adjoint(X[some, :], G[some, :]))
+        return sum_in_order(part for _, part in each).on_host()
     blocks = row_blocks(0, X.shape[0], _block_rows(placed, X))
     return sum_in_order(map_blocks(lambda block: placed.adjoint(X[block, :], G[block, :]), blocks))
 
@@ -87,8 +89,8 @@ def predict(feature_map: FeatureMap, X: Array, coef: Array, intercept: Array) ->
     placed = feature_map.place(X)
     coef, intercept = place(coef, like=X), place(intercept, like=X)
     if is_foreign(X):
-        blocks = row_blocks(0, X.shape[0], _device_rows(placed))
-        return namespace(X).concat([placed.forward(X[block, :]) @ coef + intercept for block in blocks], axis=0)
+        each = each_block(X.shape[0], _device_rows(placed), lambda rows: placed.forward(X[rows, :]) @ coef + intercept)
+        return namespace(X).concat([part for _, part in each], axis=0)
     tile = _tile_rows(placed, X)
     out = np.empty((X.shape[0], coef.shape[1]), dtype=X.dtype)
 
@@ -123,7 +125,7 @@ def quadratic_form(feature_map: FeatureMap, X: Array, triangle: Array, mean: Arr
     parts = []
     for block in blocks:
         deviations = dense(_forward_host(placed, X[block])).astype(np.float64) - mean
-        parts.append(np.sum(linalg.solve_triangular(triangle, deviations.T, lower=True, check_finite=False) ** 2, axis=0))
+        parts.append(np.sum(solve_rows(deviations, triangle, out=deviations) ** 2, axis=1))
     return np.concatenate(parts)
 
 
@@ -131,15 +133,18 @@ def _device_quadratic_form(placed: FeatureMap, X: Array, triangle: Array, mean: 
     """The same, block after block of rows that are not NumPy's."""
     xp = namespace(X)
     triangle, mean = place(triangle, like=double(X[:0, :])), place(mean, like=double(X[:0, :]))
-    for block in row_blocks(0, X.shape[0], _device_rows(placed)):
+
+    def form(block: slice) -> Array:
         deviations = double(placed.forward(X[block, :])) - mean
-        yield xp.sum(xp.linalg.solve_triangular(triangle, deviations.T, upper=False) ** 2, axis=0)
+        return xp.sum(xp.linalg.solve_triangular(triangle, deviations.T, upper=False) ** 2, axis=0)
+
+    yield from (part for _, part in each_block(X.shape[0], _device_rows(placed), form))
 
 
 def moments(feature_map: FeatureMap, X: Array, targets: Array, weights: Array) -> Moments:
     """Moments of the features of X (n, m) with targets (n, c) and weights (n,), one block of features at a time."""
     total = MomentSum(feature_map.n_features, targets.shape[1], like=X)
-    with one_blas_pool():
+    with same_bits():
         _add_moments(total, feature_map.place(X), Rows(X, targets, weights))
     return total.moments()
 
@@ -182,7 +187,7 @@ class PassSums(RunningSums, Protocol[S]):
 def _sum_of_folds(make: Callable[[], PassSums[S]], folds: FoldedRows) -> S:
     """The sum over all rows of folds that are brought here; the sums may be saved on the way."""
     sums = make()
-    with one_blas_pool(), closing(stretches(folds, sums)) as each:
+    with same_bits(), closing(stretches(folds, sums)) as each:
         for chunks in each:
             for k, rows in chunks:
                 sums.add(k, rows)
@@ -215,8 +220,10 @@ class PartMoments:
         if self._kept is None or not self._has_room(self._placed, rows):
             _add_moments(self._sums[k], self._placed, rows)
             return
-        ((_, self._kept[k]),) = _device_features(self._placed, rows.X)
-        self._sums[k].add(namespace(rows.X).asarray(self._kept[k], copy=True), rows.targets, rows.weights)
+        for block, features in _device_features(self._placed, rows.X):
+            if features.shape[0] == rows.n:
+                self._kept[k] = namespace(rows.X).asarray(features, copy=True)
+            self._sums[k].add(features, rows.targets[block], rows.weights[block])
 
     def total(self) -> list[Moments]:
         """The moments of each part; nothing may be added after that."""
@@ -293,7 +300,7 @@ class PulledBack:
     def total(self) -> FeatureGradient:
         """The gradient, its parameters in NumPy arrays."""
         if self._sum is None:
-            raise ValueError("There are no rows to sum over: at least one is needed.")
+            raise InputError("There are no rows to sum over: at least one is needed, so give a table that has some.")
         return self._sum.named()
 
     def state(self) -> dict[str, Array]:
@@ -322,7 +329,8 @@ def _pull_back(placed: FeatureMap, X: Array, gradient_of: Callable[[slice, Array
         return placed.local_adjoint(X[block], gradient_of(block, features), features=features)
 
     if is_foreign(X):
-        return sum_in_order(gradient(block, features) for block, features in _device_features(placed, X))
+        each = each_block(X.shape[0], _summed_rows(placed, X), lambda block: gradient(block, placed.forward(X[block, :])))
+        return sum_in_order(part for _, part in each)
     blocks = row_blocks(0, X.shape[0], _tile_rows(placed, X))
     return sum_in_order(map_blocks(lambda block: gradient(block, placed.forward(X[block])), blocks))
 
@@ -330,9 +338,17 @@ def _pull_back(placed: FeatureMap, X: Array, gradient_of: Callable[[slice, Array
 def _device_features(placed: FeatureMap, X: Array) -> Iterator[tuple[slice, Array]]:
     """Blocks of rows that are not NumPy's, and their features, which the next ones overwrite."""
     n_rows = max(1, min(_summed_rows(placed, X), X.shape[0]))
-    buffer = namespace(X).empty((n_rows, placed.n_features), dtype=X.dtype, device=device(X))
-    for block in row_blocks(0, X.shape[0], n_rows):
-        yield block, placed.forward(X[block, :], out=buffer[: block.stop - block.start, :])
+    buffer: Array = None
+
+    def features(block: slice) -> Array:
+        nonlocal buffer
+        n = block.stop - block.start
+        if buffer is None or 2 * n <= buffer.shape[0] < X.shape[0]:  # the first one, or room for half of it alone
+            buffer = None
+            buffer = namespace(X).empty((n, placed.n_features), dtype=X.dtype, device=device(X))
+        return placed.forward(X[block, :], out=buffer[:n, :])
+
+    yield from each_block(X.shape[0], n_rows, features)
 
 
 def predict_folds(feature_map: FeatureMap, folds: FoldedRows, models: dict[int, tuple[Array, Array]]) -> dict[int, Array]:

@@ -6,14 +6,16 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial, wraps
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Array
+from bochner.blas import same_bits
 from bochner.engines.dask_rows import DaskRows, Place, dask_layout, is_dask, map_rows
+from bochner.errors import InputError
 from bochner.estimators.blocks import (
     as_source,
     block_size,
@@ -24,6 +26,7 @@ from bochner.estimators.blocks import (
     weights_of,
 )
 from bochner.estimators.encoding import encoder_of
+from bochner.estimators.validation import Method
 from bochner.memory import as_bytes
 from bochner.rows import Block, EncodedRows, RowSource
 from bochner.rows.checks import check_values
@@ -41,7 +44,7 @@ def new_blocks(estimator: Any, source: RowSource) -> Generator[Block, None, None
         yield from blocks
 
 
-def block_by_block(method: Callable[..., Any]) -> Callable[..., Any]:
+def block_by_block(method: Method) -> Method:
     """Let a method of rows take a source too: block after block, with the results one under the other.
 
     That of a collection of Dask's is a dask.array, to be computed where the rows are.
@@ -52,11 +55,12 @@ def block_by_block(method: Callable[..., Any]) -> Callable[..., Any]:
         if is_dask(X):
             return _by_partition(method, self, X, *args, **options)
         if not on_disk(X):
-            return method(self, X, *args, **options)
-        with closing(new_blocks(self, as_source(X))) as blocks:
+            with same_bits():
+                return method(self, X, *args, **options)
+        with closing(new_blocks(self, as_source(X))) as blocks, same_bits():
             return _stack([method(self, block, *args, **options) for block in blocks])
 
-    return each
+    return cast(Method, each)
 
 
 def _by_partition(method: Callable[..., Any], estimator: Any, X: Any, *args: Any, **options: Any) -> Any:
@@ -75,11 +79,12 @@ def _of_rows(method: Callable[..., Any], estimator: Any, names: Any, args: Any, 
     start = place.start or 0
     rows = Block(start, X if len(X) else np.zeros((1, X.shape[1]), dtype=X.dtype))
     try:
-        return _first(method(estimator, rows, *args, **options), len(X))
+        with same_bits():
+            return _first(method(estimator, rows, *args, **options), len(X))
     except ValueError as error:
         where = f"partition {place.number}"
         check_values(replace(rows, start=0), where, start, names, None)  # which says more
-        raise ValueError(f"In {where}: {error}") from error
+        raise InputError(f"In {where}: {error}") from error
 
 
 def _first(result: Any, n: int) -> Any:
@@ -108,7 +113,7 @@ def _compared(estimator: Any, block: Block) -> tuple[Array, Array, Array]:
 def _stack(parts: Sequence[Any]) -> Any:
     """Several results as one: arrays, sparse matrices, or tuples of them."""
     if not parts:
-        raise ValueError("There are no rows: at least one is needed.")
+        raise InputError("There are no rows: at least one is needed, so give a table that has some.")
     if isinstance(parts[0], tuple):
         return tuple(_stack(some) for some in zip(*parts, strict=True))
     return sparse.vstack(parts, format="csr") if sparse.issparse(parts[0]) else np.concatenate(parts)

@@ -17,6 +17,7 @@ import numpy as np
 
 from bochner.arrays import Array, is_foreign
 from bochner.engines.dask_rows import DaskRows, dask_rows, is_dask
+from bochner.errors import InputError, NotEnoughMemoryError
 from bochner.estimators.encoding import ENCODER, encoder_of, keep_encoder
 from bochner.estimators.folds import FOLDS, LARGE, is_fraction, is_splitter, is_validation_set, listed_parts
 from bochner.estimators.validation import check_block, check_weights, refuse_masked
@@ -205,7 +206,7 @@ def count_rows(source: RowSource | DaskRows, sums: Any, verbose: Any) -> None:
     """
     if isinstance(source, DaskRows):
         if not source.has_targets:
-            raise ValueError(NO_TARGETS)
+            raise InputError(NO_TARGETS)
     elif not source.is_counted:
         with closing(source.blocks(FIRST_ROWS)) as blocks:
             for block in itertools.islice(blocks, 1):
@@ -219,7 +220,7 @@ def first_pass(passes: Passes, start: FirstPass) -> FirstPass:
     """What ``start`` becomes in a pass over all rows, some of which must have a positive weight."""
     first = passes.first(start)
     if first.weight == 0:
-        raise ValueError("There are no rows of positive weight to learn from: give at least two rows a positive weight.")
+        raise InputError("There are no rows of positive weight to learn from: give at least two rows a positive weight.")
     return first
 
 
@@ -266,7 +267,7 @@ def as_source(X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         return from_arrays(X, y, None if sample_weight is None else check_weights(sample_weight, X))
     for name, value, word in (("y", y, "target"), ("sample_weight", sample_weight, "weight")):
         if value is not None:
-            raise ValueError(f"Rows in blocks come with their own {word}s: leave {name} out, and open them with {word}=.")
+            raise InputError(f"Rows in blocks come with their own {word}s: leave {name} out, and open them with {word}=.")
     return X
 
 
@@ -285,7 +286,7 @@ def check_columns(estimator: Any, source: RowSource | DaskRows | Layout, *, rese
         return
     if encoder_of(estimator) is not None:
         if not isinstance(source, EncodedRows):
-            raise ValueError(
+            raise InputError(
                 f"{type(estimator).__name__} was fitted on a table that it encoded as numbers: open rows of files with "
                 "encode=True, and give others as a table."
             )
@@ -295,9 +296,9 @@ def check_columns(estimator: Any, source: RowSource | DaskRows | Layout, *, rese
     if known is not None and source.names is not None and list(known) != list(source.names):
         missing = [name for name in known if name not in source.names]
         what = f"has no column {missing[0]!r}" if missing else "has its columns in another order, or more of them"
-        raise ValueError(f"The source {what}, and the model was fitted on {list(known)[:10]}: {advice}.")
+        raise InputError(f"The source {what}, and the model was fitted on {list(known)[:10]}: {advice}.")
     if source.n_columns != estimator.n_features_in_:
-        raise ValueError(
+        raise InputError(
             f"The source has {source.n_columns} columns, but {type(estimator).__name__} is expecting "
             f"{estimator.n_features_in_}: {advice}."
         )
@@ -311,7 +312,7 @@ def weights_of(block: Block) -> Array:
 def refuse_no_targets(block: Block) -> None:
     """An error where a block comes without targets."""
     if block.y is None:
-        raise ValueError(NO_TARGETS)
+        raise InputError(NO_TARGETS)
 
 
 def source_cut(criterion: str, validation: Any, n_rows: int, n_used: int, seed: int) -> Cut:
@@ -320,7 +321,7 @@ def source_cut(criterion: str, validation: Any, n_rows: int, n_used: int, seed: 
     They come from hashes of row numbers, or from the row numbers of a splitter.
     """
     if criterion == "loo":
-        raise ValueError(f"criterion='loo' needs all features in memory, and {IN_BLOCKS}: use 'holdout' or 'kfold'.")
+        raise InputError(f"criterion='loo' needs all features in memory, and {IN_BLOCKS}: use 'holdout' or 'kfold'.")
     if is_splitter(validation) and not is_validation_set(validation):
         return ListedCut(seed, *listed_parts(validation, np.zeros(n_rows), None))
     return _hash_cut(criterion, validation, n_used, seed)
@@ -330,7 +331,7 @@ def _hash_cut(criterion: str, validation: Any, n_rows: int, seed: int) -> HashCu
     """Folds or a part that is held out, by hashes of row numbers."""
     whole = isinstance(validation, int | np.integer) and not isinstance(validation, bool)
     if not (validation is None or (whole and validation >= 2) or is_fraction(validation)):
-        raise ValueError(
+        raise InputError(
             "validation must be a number of folds (2 or more), a fraction (between 0 and 1) or a list of pairs (training "
             f"rows, validation rows) of row numbers, got {type(validation).__name__} {validation!r:.60}: {IN_BLOCKS}."
         )
@@ -338,10 +339,10 @@ def _hash_cut(criterion: str, validation: Any, n_rows: int, seed: int) -> HashCu
         criterion = "kfold" if whole or (validation is None and n_rows < LARGE) else "holdout"
     if criterion == "kfold":
         if validation is not None and not whole:
-            raise ValueError(f"validation must be a whole number of folds, at least 2, for 'kfold', got {validation!r}.")
+            raise InputError(f"validation must be a whole number of folds, at least 2, for 'kfold', got {validation!r}.")
         return HashCut(seed, n_folds=FOLDS if validation is None else int(validation))
     if whole:
-        raise ValueError(f"validation must be a fraction between 0 and 1 for 'holdout', got {validation!r}.")
+        raise InputError(f"validation must be a fraction between 0 and 1 for 'holdout', got {validation!r}.")
     return HashCut(seed, fraction=0.2 if validation is None else float(validation))
 
 
@@ -375,7 +376,7 @@ def sample_size(
     room = int(SAMPLE_SHARE * limit / (COPIES * 8 * n_columns))
     if room < min(wanted, 100):
         needed = 100 * COPIES * 8 * n_columns / SAMPLE_SHARE
-        raise ValueError(
+        raise NotEnoughMemoryError(
             f"Of max_memory, {readable(max(limit, 0.0))} are left beside the features, and learning from rows of "
             f"{n_columns} columns needs at least {readable(needed)}: raise max_memory, or use fewer features."
         )
@@ -404,7 +405,7 @@ def kept_rows(
 def refuse_many_rows(needed: float, room: float, n_rows: int, loss: str) -> None:
     """An error where a loss needs more bytes for numbers of all rows than there is room for."""
     if needed > room:
-        raise ValueError(
+        raise NotEnoughMemoryError(
             f"loss={loss!r} keeps scores of all {n_rows:,} rows in memory, even where rows come in blocks: about "
             f"{readable(needed)}, and max_memory leaves {readable(max(room, 0.0))} for them. Raise max_memory, give fewer "
             "rows, or use loss='squared'."

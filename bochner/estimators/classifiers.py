@@ -17,10 +17,12 @@ from bochner.arrays import Array
 from bochner.calibration import SoftmaxCalibration
 from bochner.criteria import Criterion
 from bochner.descent import Level
+from bochner.errors import InputError
 from bochner.estimators.blocks import FirstPass, as_source, learned_in_blocks, refuse_many_rows
 from bochner.estimators.labels import ClassSums, ScoreClassifier, check_labels, labels_beside
 from bochner.estimators.machine import KernelMachine, refuse_device
 from bochner.estimators.validation import all_or_nothing, check_option
+from bochner.folds import HeldOut
 from bochner.held_out_loss import HeldOutLoss, row_bytes
 from bochner.kernels import Kernel
 from bochner.losses import LOSSES
@@ -186,13 +188,20 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
 
     def _finish(self, learned: LearnedKernel) -> Self:
         """Probabilities from held-out decisions, and warnings: the last thing that a fit does."""
-        held_out = learned.held_out
-        chosen = self._columns_of(self._target_standardiser.undo(held_out.rows.targets)).argmax(axis=1)
-        scores = self._columns_of(self._target_standardiser.undo(held_out.predictions))
-        self.calibration_ = SoftmaxCalibration.fit(scores, chosen, held_out.rows.weights)
+        self.calibration_ = SoftmaxCalibration.fit(*self._decisions(learned.held_out))
         self._warn_if_interrupted(learned.descent)
         self._warn_unless_solved(learned)
         return self
+
+    def _decisions(self, held_out: HeldOut) -> tuple[Array, Array, Array]:
+        """Held-out scores (n, n_classes) with numbers of the true classes and weights of the rows, (n,) each."""
+        true = self._columns_of(self._target_standardiser.undo(held_out.rows.targets)).argmax(axis=1)
+        scores = self._columns_of(self._target_standardiser.undo(held_out.predictions))
+        return scores, true, held_out.rows.weights
+
+    def _measure(self, held_out: HeldOut) -> float:
+        """The log loss of held-out rows: between metrics the squared error prefers those that are sure of easy rows."""
+        return SoftmaxCalibration.log_loss(*self._decisions(held_out))
 
     def _warn_unless_solved(self, learned: LearnedKernel) -> None:
         """Say that coefficients are not those of least loss; the model is whole by now."""
@@ -212,12 +221,12 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
         if self.loss == "squared":
             return super()._criterion()
         if self.criterion == "loo":
-            raise ValueError(
+            raise InputError(
                 f"criterion='loo' has a closed form for loss='squared' only, and loss is {self.loss!r}: use "
                 "criterion='kfold', or that loss."
             )
         if isinstance(self.alpha, str):
-            raise ValueError(f"alpha='per-target' needs loss='squared', and loss is {self.loss!r}.")
+            raise InputError(f"alpha='per-target' needs loss='squared', and loss is {self.loss!r}: use alpha=None.")
         return partial(HeldOutLoss, loss=LOSSES[self.loss], penalty=None if self.alpha is None else float(self.alpha))
 
     @property
@@ -236,7 +245,7 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
         if self.loss != "squared":
             refuse_device(self, f"loss={self.loss!r}", "loss='squared'")
         if self.checkpoint is not None and self.loss != "squared" and self.schedule == "full":
-            raise ValueError(
+            raise InputError(
                 f"checkpoint keeps evaluations of the squared error, and with loss={self.loss!r} and schedule='full' there "
                 "are none: use schedule='small-to-large', or checkpoint=None."
             )

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from bochner.arrays import Array
+from bochner.errors import InputError
 from bochner.folds import Folds, Rows
 
 FOLDS = 5
@@ -66,24 +67,24 @@ def cut_rows(rows: Rows, rng: np.random.Generator, criterion: str, validation: i
     """Rows in random order, in the parts that a criterion asks for: folds, a part held out, or all in one."""
     n = rows.n
     if n < 2:
-        raise ValueError(f"Learning a kernel needs at least two rows, got {n} sample.")
+        raise InputError(f"Learning a kernel needs at least two rows, got {n} sample: give more rows.")
     shuffled = rng.permutation(n)
     if criterion == "loo":
         if validation is not None:
-            raise ValueError(
+            raise InputError(
                 f"{_described(validation)} is of no use to 'loo', which leaves out each row in turn: leave it out."
             )
         return Folds((rows.take(shuffled),), (0,))
     if criterion == "auto":
         whole = isinstance(validation, int | np.integer) or (validation is None and n < LARGE)
         if not (validation is None or (whole and validation >= 2) or is_fraction(validation)):
-            raise ValueError(f"validation must be {EXPECTED}, got {reprlib.repr(validation)}.")
+            raise InputError(f"validation must be {EXPECTED}, got {reprlib.repr(validation)}.")
         criterion = "kfold" if whole else "holdout"
     if criterion == "kfold":
         return _fold(rows, shuffled, validation)
     fraction = 0.2 if validation is None else validation
     if not is_fraction(fraction):
-        raise ValueError(
+        raise InputError(
             f"validation must be a fraction between 0 and 1 for 'holdout', got {fraction!r}; a set (X, y) or a "
             "splitter will do too."
         )
@@ -99,9 +100,9 @@ def is_fraction(value: Any) -> bool:
 def _fold(rows: Rows, shuffled: Array, validation: Any) -> Folds:
     n, folds = rows.n, FOLDS if validation is None else validation
     if not isinstance(folds, int | np.integer) or folds < 2:
-        raise ValueError(f"validation must be a whole number of folds, at least 2, for 'kfold', got {folds!r}.")
+        raise InputError(f"validation must be a whole number of folds, at least 2, for 'kfold', got {folds!r}.")
     if validation is not None and folds > n:
-        raise ValueError(f"validation asks for {folds} folds of {n} rows: use at most {n}.")
+        raise InputError(f"validation asks for {folds} folds of {n} rows: use at most {n}.")
     parts = np.array_split(shuffled, min(int(folds), n))
     return Folds(tuple(rows.take(part) for part in parts), tuple(range(len(parts))))
 
@@ -112,7 +113,7 @@ def about_validation_set() -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise ValueError(f"The validation set is not like the rows of fit: {error}") from error
+        raise InputError(f"The validation set is not like the rows of fit: {error}") from error
 
 
 def hold_out(rows: Rows, rng: np.random.Generator, held: Rows) -> Folds:
@@ -131,10 +132,10 @@ def split_rows(rows: Rows, rng: np.random.Generator, splits: Any, X: Any, y: Any
     masks = [parts[used] == k for k in range(n_validated + 1)]
     sizes = [int(mask.sum()) for mask in masks]
     if any(size == 0 for size in sizes[:-1]):
-        raise ValueError("validation has a split without a single validation row of positive weight: leave that split out.")
+        raise InputError("validation has a split without a single validation row of positive weight: leave that split out.")
     taken = [rows.take(rng.permutation(np.nonzero(mask)[0])) for mask, size in zip(masks, sizes, strict=True) if size]
     if len(taken) < 2:
-        raise ValueError("validation leaves no rows to train on: validate on fewer.")
+        raise InputError("validation leaves no rows to train on: validate on fewer.")
     return Folds(tuple(taken), tuple(range(n_validated)))
 
 
@@ -153,23 +154,23 @@ def listed_parts(splits: Any, X: Any, y: Any) -> tuple[Array, int]:
             mask, others = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
             mask[test], others[train] = True, True
             if not np.any(mask):
-                raise ValueError(f"split {number} has no validation rows")
+                raise InputError(f"split {number} has no validation rows")
             if not np.array_equal(others, ~mask):
-                raise ValueError("the training rows of a split are not all the rows that it leaves unvalidated")
+                raise InputError("the training rows of a split are not all the rows that it leaves unvalidated")
             if np.any(parts[mask] < len(pairs)):
-                raise ValueError("a row is validated by more than one split")
+                raise InputError("a row is validated by more than one split")
             parts[mask] = number
         if not pairs:
-            raise ValueError("there are no splits")
+            raise InputError("there are no splits")
         if len(pairs) == 1 and not np.any(parts):
-            raise ValueError("it leaves no rows to train on")
+            raise InputError("it leaves no rows to train on")
     except (TypeError, ValueError, IndexError) as error:
         if isinstance(splits, list) and is_validation_set(tuple(splits)) and not _is_split(splits[0]):
-            raise ValueError(
+            raise InputError(
                 f"{_described(splits)} looks like a set of your own: write a tuple (X, y) or (X, y, sample_weight). "
                 "A list is one of pairs (training rows, validation rows)."
             ) from None
-        raise ValueError(
+        raise InputError(
             f"{_described(splits)} cannot be used: {error}. It must be a number of folds, a fraction, a set of your own as "
             "a tuple (X, y) or (X, y, sample_weight), or a splitter with disjoint validation sets that trains on all other "
             "rows, such as KFold, PredefinedSplit or ShuffleSplit(n_splits=1); a splitter that needs groups goes in as "
@@ -183,5 +184,5 @@ def _pair(number: int, split: Any) -> tuple[Array, Array]:
     try:
         train, test = split
     except (TypeError, ValueError):
-        raise ValueError(f"entry {number} is not a pair (training rows, validation rows)") from None
+        raise InputError(f"entry {number} is not a pair (training rows, validation rows)") from None
     return np.asarray(train), np.asarray(test)

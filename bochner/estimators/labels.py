@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_y
 from bochner.arrays import Array, namespace
 from bochner.calibration import SoftmaxCalibration
 from bochner.engines.dask_rows import is_dask
+from bochner.errors import InputError
 from bochner.estimators.block_by_block import block_by_block, compared
 from bochner.estimators.blocks import as_source, comes_in_blocks, travelling, weights_of
 from bochner.estimators.validation import beside_rows, check_lengths, on_host, refuse_missing_targets
@@ -25,12 +26,12 @@ from bochner.rows import Block
 def check_labels(estimator: Any, X: Array, y: Any) -> Array:
     """Labels (n,) of as many rows as X."""
     if y is None:
-        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+        raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None: give y.")
     y = on_host(y)
     refuse_missing_targets(y)
     y = _check_y(y, estimator=estimator)
     if y.dtype.kind == "f" and np.abs(y).max(initial=0.0) >= 2.0**53:
-        raise ValueError(
+        raise InputError(
             f"y has labels as large as {np.abs(y).max():.17g} as floating-point numbers, as rows in blocks have them, and "
             "these tell whole numbers apart up to 2**53 only: use sklearn.preprocessing.LabelEncoder() to number them."
         )
@@ -175,13 +176,13 @@ class ScoreClassifier(ClassifierMixin):
         """The weight of each class (n_classes,), from the number of rows of positive weight of each (n_classes,)."""
         present = np.flatnonzero(counts)
         if len(present) < 2:
-            raise ValueError(
+            raise InputError(
                 f"y has only one class, {self.classes_[present].tolist()[0]!r}, among rows of positive weight: a classifier "
-                "needs at least two classes."
+                "needs at least two classes, so give rows of another."
             )
         class_weights = np.ones(len(self.classes_))
         if not isinstance(self.class_weight, dict | None) and str(self.class_weight) != "balanced":
-            raise ValueError(
+            raise InputError(
                 f"class_weight must be 'balanced', None or a dict of a weight for each class, got {self.class_weight!r}."
             )
         if isinstance(self.class_weight, str):
@@ -189,14 +190,14 @@ class ScoreClassifier(ClassifierMixin):
         elif self.class_weight is not None:
             unknown = [label for label in self.class_weight if label not in self.classes_.tolist()]
             if unknown and set(self.classes_[present].tolist()) - set(self.class_weight):  # a name that is misspelt
-                raise ValueError(
+                raise InputError(
                     f"class_weight names the class {unknown[0]!r}, which is not in y: its classes are "
-                    f"{', '.join(map(repr, self.classes_.tolist()[:10]))}."
+                    f"{', '.join(map(repr, self.classes_.tolist()[:10]))}. Name those."
                 )
             known = self.classes_[present]
             class_weights[present] = compute_class_weight(self.class_weight, classes=known, y=known)
             if not np.all(class_weights > 0):
-                raise ValueError(f"class_weight must give every class a positive weight, got {self.class_weight!r}.")
+                raise InputError(f"class_weight must give every class a positive weight, got {self.class_weight!r}.")
         return class_weights
 
     def _numbers_of(self, y: Array) -> Array:
@@ -215,11 +216,11 @@ class ScoreClassifier(ClassifierMixin):
             return
         one, known = unknown.tolist()[0], self.classes_.tolist()
         if isinstance(one, str) != isinstance(known[0], str):
-            raise ValueError(
+            raise InputError(
                 f"y has labels of type {type(one).__name__}, such as {one!r}, and those of fit are of type "
                 f"{type(known[0]).__name__}, such as {known[0]!r}: give all of them the same type."
             )
-        raise ValueError(
+        raise InputError(
             f"y has labels that the model does not know, such as {one!r}: it knows {', '.join(map(repr, known[:10]))}. "
             f"Leave those rows out{advice}."
         )

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.arrays import Array
 from bochner.descent import NO_SCALE, TOLERANCES, UNSEEN_PARTS, Descent, Level, Plan, family_name
 from bochner.effects import MOST_COLUMNS, total_effects
+from bochner.errors import InputError
 from bochner.estimators.encoding import column_names, origin_names
 from bochner.estimators.folds import (
     EXPECTED,
@@ -43,7 +44,7 @@ from bochner.folds import FoldedRows, Folds, Rows
 from bochner.kernels import Kernel, MetricKernel, get_kernel
 from bochner.kernels.ties import SharedScales
 from bochner.penalties import SCALE_PENALTIES
-from bochner.progress import DescentLine
+from bochner.progress import DescentLine, Follower, Work
 from bochner.standardise import Standardiser
 
 AUTO_KERNELS = ("gaussian", "cauchy", "matern32")
@@ -88,7 +89,10 @@ class KernelLearner(Showing, Saved, BaseEstimator):
         if not isinstance(self.kernel, list | tuple):
             return (self.kernel,)
         if not len(self.kernel):
-            raise ValueError("kernel is empty: give the families to try, such as ['gaussian', 'matern32'], or one kernel.")
+            raise InputError(
+                "A kernel is needed, and kernel is empty: give the families to try, such as ['gaussian', 'matern32'], or "
+                "one kernel."
+            )
         return tuple(self.kernel)
 
     def _families(self) -> tuple[Kernel, ...]:
@@ -117,12 +121,12 @@ class KernelLearner(Showing, Saved, BaseEstimator):
         for name, or_none in (("scale_penalty_strength", ""), ("tol", "None, or ")):
             value = getattr(self, name)
             if not (or_none and value is None) and not (isinstance(value, numbers.Real) and 0 <= float(value) < np.inf):
-                raise ValueError(f"{name} must be {or_none}a number, zero or more, got {value!r}.")
+                raise InputError(f"{name} must be {or_none}a number, zero or more, got {value!r}.")
         if not (self.callback is None or callable(self.callback)):
-            raise ValueError(f"callback must be a function of one record or None, got {self.callback!r}.")
+            raise InputError(f"callback must be a function of one record or None, got {self.callback!r}.")
         chosen = self.alpha is None or (isinstance(self.alpha, str) and self.alpha == "per-target")
         if not chosen and not (isinstance(self.alpha, numbers.Real) and 1e-13 <= float(self.alpha) <= 1e13):
-            raise ValueError(
+            raise InputError(
                 f"alpha must be a positive number, None (the best one) or 'per-target', got {self.alpha!r}; numbers from "
                 "1e-13 to 1e13 make a difference."
             )
@@ -182,7 +186,7 @@ class KernelLearner(Showing, Saved, BaseEstimator):
         """Rows in random order, in the parts that ``criterion`` and ``validation`` ask for."""
         if is_validation_set(self.validation):
             if self.criterion not in ("auto", "holdout"):
-                raise ValueError(
+                raise InputError(
                     f"validation is a set of your own, and criterion={self.criterion!r} validates on the rows of fit: "
                     "criterion must be 'auto' or 'holdout'."
                 )
@@ -190,8 +194,9 @@ class KernelLearner(Showing, Saved, BaseEstimator):
             held_rows = Rows(self._standardised(held), self._target_standardiser(targets), weights / self._weight_unit)
             return hold_out(rows, rng, held_rows)
         if isinstance(self.validation, str) and self.validation in CRITERIA[1:]:
-            raise ValueError(
-                f"validation is {EXPECTED}, and {self.validation!r} is a criterion: write criterion={self.validation!r}."
+            raise InputError(
+                f"validation must be {EXPECTED}, and {self.validation!r} is a criterion: write "
+                f"criterion={self.validation!r}."
             )
         if self.criterion != "loo" and is_splitter(self.validation):
             return split_rows(rows, rng, self.validation, X, y, used)
@@ -226,7 +231,7 @@ class KernelLearner(Showing, Saved, BaseEstimator):
         """The kernel of an earlier fit, for the rows of this one."""
         scales = before.scales(n_columns) if np.size(before.scale) in (1, n_columns) else None
         if scales is None:
-            raise ValueError(
+            raise InputError(
                 f"warm_start goes on from a kernel of {np.size(before.scale)} columns, and X has {n_columns}: "
                 "fit a clone of the model, or set warm_start=False."
             )
@@ -255,7 +260,7 @@ class KernelLearner(Showing, Saved, BaseEstimator):
             groups = np.empty(0)
         names = groups.dtype.kind == "O" and all(isinstance(group, str | numbers.Integral) for group in groups.ravel())
         if groups.shape != (n_columns,) or not (names or groups.dtype.kind in "iuU"):
-            raise ValueError(
+            raise InputError(
                 f"scale says which columns share one: 'auto', 'per-column', 'shared', or a whole number or a name for each "
                 f"of the {n_columns} columns, such as {[0, 0, 1, 2][:n_columns]} or {['a', 'a', 'b', 'c'][:n_columns]}, got "
                 f"{reprlib.repr(self.scale)}. To start from scales of your own give kernel an object, such as "
@@ -265,7 +270,11 @@ class KernelLearner(Showing, Saved, BaseEstimator):
 
     def _watching(self, plan: Plan) -> AbstractContextManager[Any]:
         """A context with the callback of a descent: the user's, behind a progress line if ``verbose``."""
-        return closing(DescentLine(plan.levels, self.callback)) if self.verbose else nullcontext(self.callback)
+        if isinstance(self.callback, Follower):
+            self.callback.begins(Work(plan))
+        return (
+            closing(DescentLine(plan.levels, self.callback, work=Work(plan))) if self.verbose else nullcontext(self.callback)
+        )
 
     def _keep_kernel(self, kernel: Kernel) -> None:
         """A kernel of standardised rows as fitted attributes, in the units of the data."""

@@ -22,6 +22,7 @@ from bochner.descent import Level
 from bochner.engines import moments, predict
 from bochner.engines.dask_rows import DaskRows, dask_rows, is_dask
 from bochner.engines.devices import check_device, on_device, predict_on
+from bochner.errors import InputError, NotEnoughMemoryError
 from bochner.estimators.block_by_block import new_blocks
 from bochner.estimators.blocks import (
     FirstPass,
@@ -45,12 +46,12 @@ from bochner.estimators.metrics import check_metric_choices, metric_plan
 from bochner.estimators.resuming import check_checkpoint, generator, resuming
 from bochner.estimators.validation import check_flags, check_option, check_rows, check_weights, on_host
 from bochner.features import CentreMap, FeatureChoices, FeatureMap
-from bochner.folds import FoldedRows, Folds, Rows
+from bochner.folds import FoldedRows, Folds, HeldOut, Rows
 from bochner.iterated_ridge import IteratedHeldOutError
 from bochner.kernels import Kernel
 from bochner.leave_one_out import LeaveOneOutError
 from bochner.memory import as_bytes, machine_bytes, readable
-from bochner.metric_kernel import FEW_ROWS, Choice, Teacher, learn_metric_kernel, start_levels
+from bochner.metric_kernel import Choice, Teacher, learn_metric_kernel, start_levels
 from bochner.progress import PassLine, note
 from bochner.rows import Block, RowSource
 from bochner.rows.source import Sampler
@@ -252,8 +253,8 @@ class KernelMachine(KernelLearner):
             return Choice([], None)
         plan = replace(
             self._plan(folds.in_memory.n, folds.n_columns, None),
-            levels=start_levels(folds.in_memory.n, folds.n_columns),
-            n_starts=2 if folds.n >= FEW_ROWS else 1,
+            levels=start_levels(folds.in_memory.n, folds.n_columns, briefly=metric.every_row(folds)),
+            n_starts=1,
         )
         with self._watching(plan) as callback:
             teacher = Teacher(
@@ -265,9 +266,12 @@ class KernelMachine(KernelLearner):
                 place=self._placed,
                 iterated=None if self._needs_sums else IteratedHeldOutError,
                 units=self.standardiser_.spread,
+                measure=self._measure,
             )
             return learn_metric_kernel(folds, teacher)
 
+    _measure: Callable[[HeldOut], float] | None = None
+    """What metrics and finishes are compared by, where that is not the squared error."""
     _needs_sums = False
     """Whether the sums over all rows must be kept, since more rows are to come."""
 
@@ -290,7 +294,7 @@ class KernelMachine(KernelLearner):
             helps = needed - kept <= there
             advice = f"use fewer, such as {most}" + ", or keep_moments=False if there is no partial_fit to come" * helps
             what = "this machine has" if self.max_memory is None else "max_memory is"
-            raise ValueError(
+            raise NotEnoughMemoryError(
                 f"n_features={n_features} needs about {readable(needed)} for matrices of all pairs of features, and {what} "
                 f"{readable(there)}: {advice}."
             )
@@ -309,13 +313,13 @@ class KernelMachine(KernelLearner):
         fixed = float(self.alpha) if isinstance(self.alpha, numbers.Real) else None
         if self.criterion == "loo":
             if per_target:
-                raise ValueError("alpha='per-target' needs criterion='kfold' or 'holdout', not 'loo'.")
+                raise InputError("alpha='per-target' needs criterion='kfold' or 'holdout', not 'loo'.")
             return partial(LeaveOneOutError, penalty=fixed)
         return partial(HeldOutError, penalty=fixed, per_target=per_target)
 
     def _keep(self, learned: LearnedKernel, folds: FoldedRows) -> None:
         """The regression as fitted attributes, in the units of the data."""
-        self._keep_coefficients(learned.fit.coef, learned.fit.intercept)
+        self._keep_coefficients(learned.fit.coef, learned.fit.intercept, at_centres=learned.fit.at_centres)
         self.alpha_ = learned.alpha if np.ndim(learned.alpha) == 0 else np.asarray(learned.alpha)
         self.validation_error_ = learned.value
         self.moments_ = None
@@ -333,13 +337,15 @@ class KernelMachine(KernelLearner):
         self._few_centres = None
         if self.keep_moments and self.moments_ is None and isinstance(self.feature_map_, CentreMap):
             few = CentreMap(self.feature_map_.kernel, self.feature_map_.centres[:DEVIATION_CENTRES])
-            rows = Rows.stack(folds.in_memory.to_fit)
-            self._few_centres = few, moments(few, rows.X, rows.targets, rows.weights)
+            rows = folds.rows_to_fit if isinstance(folds, Folds) else Rows.stack(folds.in_memory.to_fit)
+            self._few_centres = few, moments(few, rows.X, rows.targets, rows.weights).on_host()
 
-    def _keep_coefficients(self, coef: Array, intercept: Array) -> None:
+    def _keep_coefficients(self, coef: Array, intercept: Array, *, at_centres: bool = False) -> None:
         self.coef_ = coef * self._target_standardiser.spread
         self.intercept_ = self._target_standardiser.undo(intercept)
-        self._at_centres = self.feature_map_.dual(self.coef_) if isinstance(self.feature_map_, CentreMap) else None
+        self._at_centres = self.coef_ if at_centres else None
+        if isinstance(self.feature_map_, CentreMap) and not at_centres:
+            self._at_centres = self.feature_map_.dual(self.coef_)
 
     def _grow(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Add rows to the normal equations of a fitted model and solve them again; kernel and penalty stay."""
@@ -348,7 +354,7 @@ class KernelMachine(KernelLearner):
             if self.keep_moments and isinstance(self.feature_map_, CentreMap):
                 n = self.feature_map_.n_features
                 advice = f"they are not made of {n} centres; begin with partial_fit, or fit with n_centres=2000"
-            raise ValueError(f"partial_fit needs the sums over earlier rows: {advice}.")
+            raise InputError(f"partial_fit needs the sums over earlier rows: {advice}.")
         if is_dask(X):
             source = dask_rows(X, y, sample_weight)
             check_columns(self, source, reset=False)
@@ -403,7 +409,7 @@ class KernelMachine(KernelLearner):
         n = self.n_features
         whole = isinstance(n, numbers.Integral) and not isinstance(n, bool) and n > 0
         if n is not None and not (whole and (n % 2 == 0 or self._families()[0].geometry == "additive")):
-            raise ValueError(
+            raise InputError(
                 f"n_features must be an even whole number, or None (four for each row, at least {FEWEST_FEATURES} and at "
                 f"most {MOST_FEATURES}), got {n!r}: features come as pairs of cosine and sine."
             )
@@ -489,6 +495,6 @@ def _sums(device: str | None, feature_map: FeatureMap, rows: Array, coef: Array,
 def refuse_device(estimator: Any, what: str, instead: str) -> None:
     """An error where an estimator has a device and something that is computed on the host."""
     if estimator.device is not None:
-        raise ValueError(
+        raise InputError(
             f"{what} is computed on the host, and device is {estimator.device!r}: use device=None, or {instead}."
         )

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from bochner.descent import family_name
+from bochner.errors import InputError
 from bochner.estimators.validation import check_option
 from bochner.folds import FoldedRows
 from bochner.kernels import Kernel, get_kernel
@@ -36,11 +37,11 @@ def check_metric_choices(estimator: Any) -> None:
     check_option("spectrum", estimator.spectrum, SPECTRA)
     if estimator.spectrum != "prior" and (estimator.loss_name != "squared" or estimator.criterion == "loo"):
         other = f"loss={estimator.loss_name!r}" if estimator.loss_name != "squared" else "criterion='loo'"
-        raise ValueError(f"spectrum={estimator.spectrum!r} is not for {other}: use spectrum='prior', or leave that out.")
+        raise InputError(f"spectrum={estimator.spectrum!r} is not for {other}: use spectrum='prior', or leave that out.")
     if estimator.spectrum != "prior":
         mapped = [each for each in estimator._families() if each.has_input_map or each.geometry == "additive"]
         if mapped:
-            raise ValueError(
+            raise InputError(
                 f"spectrum={estimator.spectrum!r} is for kernels of plain differences such as 'gaussian', and the kernel is "
                 f"{family_name(mapped[0])}: use spectrum='prior'."
             )
@@ -48,17 +49,23 @@ def check_metric_choices(estimator: Any) -> None:
         value = getattr(estimator, name)
         whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
         if value is not None and not (whole and value > 0):
-            raise ValueError(f"{name} must be a positive whole number or None, got {value!r}.")
+            raise InputError(f"{name} must be a positive whole number or None, got {value!r}.")
     if estimator.rank is not None and estimator.metric != "low-rank":
-        raise ValueError(f"rank={estimator.rank} belongs to metric='low-rank', and metric is {estimator.metric!r}.")
+        raise InputError(
+            f"rank={estimator.rank} belongs to metric='low-rank', and metric is {estimator.metric!r}: leave rank out."
+        )
     if estimator.n_centres is not None and estimator.finish == "fourier":
-        raise ValueError(f"n_centres={estimator.n_centres} belongs to finish='centres', and finish is 'fourier'.")
+        raise InputError(
+            f"n_centres={estimator.n_centres} belongs to finish='centres', and finish is 'fourier': leave n_centres out."
+        )
     if estimator.n_features is not None and estimator.finish == "centres":
-        raise ValueError(f"n_features={estimator.n_features} belongs to finish='fourier', and finish is 'centres'.")
+        raise InputError(
+            f"n_features={estimator.n_features} belongs to finish='fourier', and finish is 'centres': leave n_features out."
+        )
     reason = obstacle(estimator)
     if reason is not None and asks_for_more(estimator):
         asked = f"metric={estimator.metric!r}" if estimator.metric in METRICS[2:] else "finish='centres'"
-        raise ValueError(f"{asked} is not for {reason}: use metric='diagonal' and finish='fourier', or leave that out.")
+        raise InputError(f"{asked} is not for {reason}: use metric='diagonal' and finish='fourier', or leave that out.")
 
 
 def asks_for_more(estimator: Any) -> bool:
@@ -104,7 +111,7 @@ def metric_plan(estimator: Any, folds: FoldedRows) -> MetricPlan | None:
     if estimator.metric == "diagonal" and estimator.finish == "fourier":
         return None
     if folds.n_to_fit < LEAST_ROWS:
-        raise ValueError(
+        raise InputError(
             f"metric={estimator.metric!r} and finish={estimator.finish!r} are chosen on rows set aside, and there are "
             f"{folds.n_to_fit} rows of positive weight: give at least {LEAST_ROWS}, or use metric='diagonal' and "
             "finish='fourier'."

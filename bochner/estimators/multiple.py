@@ -52,6 +52,11 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         2000. Up to 4000 rows, with the squared loss and a refit, the last ridge regression has two features of each kernel
         for each row, if memory allows, which make it next to exact; weights of kernels other than "auto" are then learned on
         half as many as above, unless more cost nothing.
+    n_coordinates : int, optional
+        Where rows are in memory and a kernel has at least 1.2 features for each, coordinates of the rows take the place of
+        its features in all that is solved: by default one for each row, by which nothing is lost, or at most so many, those
+        of the first principal directions of the features. With them, many features of some thousand rows cost little more
+        than few; the model is one on the features all the same.
     scale : {"median", "given", "learned", "learned-per-column"}, default="median"
         Scales of kernels that come as names: the median heuristic, the kernel's default, or single-kernel learning on its
         own columns, of one scale for all of them or one for each (with kernels="auto": one kernel on all columns or on each
@@ -156,6 +161,7 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         epsilon: float = 0.1,
         gamma: float = 10.0,
         n_features: int | Sequence[int] | None = None,
+        n_coordinates: int | None = None,
         scale: str = "median",
         alpha: float | None = None,
         l1_ratio: Any = "auto",
@@ -181,6 +187,7 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         self.epsilon = epsilon
         self.gamma = gamma
         self.n_features = n_features
+        self.n_coordinates = n_coordinates
         self.scale = scale
         self.alpha = alpha
         self.l1_ratio = l1_ratio
@@ -291,6 +298,7 @@ class MultipleKernelClassifier(ScoreClassifier, MultipleKernelMachine):
         *,
         loss: str = "squared",
         n_features: int | Sequence[int] | None = None,
+        n_coordinates: int | None = None,
         scale: str = "median",
         alpha: float | None = None,
         l1_ratio: Any = "auto",
@@ -315,6 +323,7 @@ class MultipleKernelClassifier(ScoreClassifier, MultipleKernelMachine):
         self.kernels = kernels
         self.loss = loss
         self.n_features = n_features
+        self.n_coordinates = n_coordinates
         self.scale = scale
         self.alpha = alpha
         self.l1_ratio = l1_ratio

@@ -10,6 +10,7 @@ import numpy as np
 
 from bochner.arrays import Array
 from bochner.engines.devices import check_device
+from bochner.errors import InputError
 from bochner.estimators.machine import refuse_device
 from bochner.estimators.resuming import check_checkpoint
 from bochner.estimators.validation import check_flags, check_option, check_verbose
@@ -39,9 +40,9 @@ def check_choices(machine: Any) -> None:
 
 def _check_refit(machine: Any) -> None:
     if machine.refit not in ("auto", "ridge", "weighted", "joint", "learned", None, False):
-        raise ValueError(f"refit must be 'auto', 'ridge', 'weighted', 'joint', 'learned' or None, got {machine.refit!r}.")
+        raise InputError(f"refit must be 'auto', 'ridge', 'weighted', 'joint', 'learned' or None, got {machine.refit!r}.")
     if machine.refit in ("ridge", "weighted", "joint", "learned") and machine.loss != "squared":
-        raise ValueError(
+        raise InputError(
             f"refit={machine.refit!r} needs loss='squared', and loss is {machine.loss!r}: leave refit out, or use None."
         )
 
@@ -53,20 +54,22 @@ def _check_numbers(machine: Any) -> None:
         if value is None and name == "alpha":
             continue
         if not (isinstance(value, numbers.Real) and 0 < float(value) <= high and float(value) < np.inf):
-            raise ValueError(f"{name} must be a positive number{' up to 1' if high == 1 else ''}, got {value!r}.")
+            raise InputError(f"{name} must be a positive number{' up to 1' if high == 1 else ''}, got {value!r}.")
     ratio, n_features = machine.l1_ratio, machine.n_features
     if not (ratio == "auto" if isinstance(ratio, str) else _are_shares(ratio)):
-        raise ValueError(f"l1_ratio must be 'auto', or one number or several from 0 to 1, got {ratio!r}.")
+        raise InputError(f"l1_ratio must be 'auto', or one number or several from 0 to 1, got {ratio!r}.")
     sizes = list(n_features) if isinstance(n_features, list | tuple | np.ndarray) else [n_features]
     if n_features is not None and not all(_is_even(size) for size in sizes):
-        raise ValueError(
+        raise InputError(
             f"n_features must be an even whole number, one for each kernel, or None, got {n_features!r}: features come as "
             "pairs of cosine and sine."
         )
-    for name in ("n_alphas", "max_iter"):
+    for name in ("n_alphas", "max_iter", "n_coordinates"):
         value = getattr(machine, name)
+        if value is None and name == "n_coordinates":
+            continue
         if not (isinstance(value, numbers.Integral) and int(value) >= 1):
-            raise ValueError(f"{name} must be a whole number, at least 1, got {value!r}.")
+            raise InputError(f"{name} must be a whole number, at least 1, got {value!r}.")
 
 
 def _is_even(value: Any) -> bool:
@@ -96,6 +99,7 @@ def weight_choices(machine: Any, *, squared: bool) -> WeightChoices:
         learned=machine.refit == "learned",
         tol=machine.tol,
         max_iter=machine.max_iter,
+        n_coordinates=None if machine.n_coordinates is None else int(machine.n_coordinates),
     )
 
 
@@ -122,11 +126,11 @@ def _penalty_weights(given: Any, names: list[str]) -> Array:
     if isinstance(given, dict):
         unknown = sorted(set(given) - set(names))
         if unknown:
-            raise ValueError(f"penalty_weights names the kernel {unknown[0]!r}, which is not one of {names}.")
+            raise InputError(f"penalty_weights names the kernel {unknown[0]!r}, which is not one of {names}.")
         values = [given.get(name, 1.0) for name in names]
     weights = np.asarray(values, dtype=np.float64)
     if weights.shape != (len(names),) or not (np.isfinite(weights).all() and np.all(weights > 0)):
-        raise ValueError(
+        raise InputError(
             f"penalty_weights must be a positive number for each of the {len(names)} kernels, in their order or by name, "
             f"got {reprlib.repr(given)}."
         )

@@ -15,6 +15,7 @@ from bochner.arrays import Array
 from bochner.checkpoint import NoCheckpoint
 from bochner.engines.dask_rows import DaskRows
 from bochner.engines.devices import on_device
+from bochner.errors import InputError
 from bochner.estimators.blocks import (
     FirstPass,
     check_columns,
@@ -242,7 +243,7 @@ class MultipleKernelMachine(KernelParts):
             if rounds.can_join(found.is_in):
                 found = joining.of_chosen(found, asked=asked)
             elif asked:
-                raise ValueError(
+                raise InputError(
                     "refit='joint' needs radial kernels of one family, such as 'gaussian' for all of them, and these are "
                     f"in: {', '.join(map(repr, self.kernel_names_[found.is_in].tolist()))}. Use refit='ridge' or 'weighted'."
                 )

@@ -9,6 +9,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from bochner.arrays import Array, dense
+from bochner.errors import InputError
 from bochner.estimators.dictionary import MOST_FEATURES, SEARCH_FEATURES, default_features, kernel_dictionary
 from bochner.estimators.machine import KernelMachine
 from bochner.estimators.multiple_choices import check_choices
@@ -17,6 +18,7 @@ from bochner.estimators.saving import Saved
 from bochner.estimators.showing import Showing
 from bochner.estimators.validation import on_host
 from bochner.estimators.views import resolve
+from bochner.features.stacked import consecutive
 from bochner.folds import Rows
 from bochner.kernels import KERNELS, Kernel, get_kernel
 from bochner.kernels.bandwidth import median_scale
@@ -34,6 +36,7 @@ class KernelParts(Showing, Saved, BaseEstimator):
     kernels: Any
     loss: str
     n_features: Any
+    n_coordinates: int | None
     scale: str
     alpha: float | None
     l1_ratio: Any
@@ -107,7 +110,7 @@ class KernelParts(Showing, Saved, BaseEstimator):
         if np.ndim(self.n_features) == 0:
             return [self._features_of(n_kernels, SEARCH_FEATURES)] * n_kernels
         if len(self.n_features) != n_kernels:
-            raise ValueError(
+            raise InputError(
                 f"n_features must be one number, or one for each of the {n_kernels} kernels, got {len(self.n_features)}."
             )
         return [int(size) for size in self.n_features]
@@ -130,11 +133,15 @@ class KernelParts(Showing, Saved, BaseEstimator):
 
     def _stacked(self, parts: list[Array]) -> Array:
         """The standardised rows of all kernels side by side, in float64: small penalties need exact moments."""
-        pairs = zip(self._standardisers, parts, strict=True)
-        rows = [standardiser(part.astype(np.float64, copy=False)) for standardiser, part in pairs]
-        if all(sparse.issparse(part) for part in rows):
+        pairs = list(zip(self._standardisers, parts, strict=True))
+        if all(sparse.issparse(part) and not standardiser.centre.any() for standardiser, part in pairs):
+            rows = [standardiser(part.astype(np.float64, copy=False)) for standardiser, part in pairs]
             return sparse.hstack(rows, format="csr")
-        return np.concatenate([dense(part) for part in rows], axis=1)
+        stacked = np.empty((parts[0].shape[0], sum(part.shape[1] for part in parts)))
+        columns = consecutive([part.shape[1] for part in parts])
+        for (standardiser, part), some in zip(pairs, columns, strict=True):
+            standardiser.write(dense(part), stacked[:, some])
+        return stacked
 
     def _scaled(self, parts: list[Array], y: Any, used: Array, weights: Array, rng: np.random.Generator) -> list[Kernel]:
         """The kernels of standardised rows, each with its scale."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from bochner.arrays import Array
+from bochner.errors import NotEnoughMemoryError
 from bochner.estimators.dictionary import fine_features, joint_features
 from bochner.features import FeatureChoices, FeatureMap, StackedMap, build_map
 from bochner.features.stacked import consecutive
@@ -77,7 +78,7 @@ class Rounds:
         has_some = sizes > 0
         feature_map = self._stacked_map(sizes)
         counts = np.zeros(len(self.kernels), dtype=int)
-        counts[has_some] = column_counts(feature_map, self.folds)
+        counts[has_some] = column_counts(feature_map, self.folds, self.choices.n_coordinates)
         refuse_beyond_memory(counts.tolist(), self.folds.n_parts, self.names, self.max_memory)
         choices = replace(self.choices, weights=self.choices.weights[has_some])
         line = closing(PathLine(choices.n_paths, turn)) if self.verbose else nullcontext()
@@ -164,7 +165,7 @@ def refuse_beyond_memory(counts: Sequence[int], n_parts: int, names: Sequence[st
     if len(over):
         most = int((there / matrix_bytes(1, n_parts)) ** 0.5) // len(totals) // 2 * 2
         advice = f"Use at most n_features={most} for each kernel" if most else "Not even two features of each fit: use"
-        raise ValueError(
+        raise NotEnoughMemoryError(
             f"The {totals[-1]} features of {len(totals)} kernels need about "
             f"{readable(matrix_bytes(int(totals[-1]), n_parts))} for matrices of all their pairs, and max_memory is "
             f"{readable(there)}: there is no room from kernel {names[over[0]]!r} on. "

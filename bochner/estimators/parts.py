@@ -14,6 +14,7 @@ from sklearn.utils._indexing import _get_column_indices
 
 from bochner.arrays import Array, is_foreign, namespace
 from bochner.engines.dask_rows import DaskRows
+from bochner.errors import InputError
 from bochner.kernels import KERNELS, Kernel, get_kernel
 from bochner.rows import EncodedRows, RowSource
 from bochner.tables import TableEncoder, is_table, table_names
@@ -55,7 +56,7 @@ class Part:
         try:
             self.kernel.check_rows(self.rows(X), names=names, numbers=self.columns)
         except ValueError as error:
-            raise ValueError(f"Kernel {self.name!r}: {error}") from error
+            raise InputError(f"Kernel {self.name!r}: {error}") from error
 
 
 class ColumnsOfBlocks:
@@ -80,7 +81,7 @@ class ColumnsOfBlocks:
     def by_number(self, key: Any) -> Any:
         """A key of columns with numbers in place of names; a slice of names ends with its last one."""
         if callable(key):
-            raise ValueError("rows in blocks are no table that a function could look at")
+            raise InputError("rows in blocks are no table that a function could look at")
         if isinstance(key, slice):
             start, stop = key.start, key.stop
             last = self._number(stop) + 1 if isinstance(stop, str) else stop
@@ -91,14 +92,14 @@ class ColumnsOfBlocks:
         if not isinstance(key, str):
             return key
         if not hasattr(self, "columns"):
-            raise ValueError("the columns of these rows have no names")
+            raise InputError("the columns of these rows have no names")
         return self.columns.index(key)
 
 
 def parts_of_table(kernels: Any, X: Any) -> tuple[Part, ...]:
     """The kernels of one table."""
     if isinstance(kernels, Mapping):
-        raise ValueError(f"X is one table, and kernels is a dict, which is for views: give a list of {TRIPLES}.")
+        raise InputError(f"X is one table, and kernels is a dict, which is for views: give a list of {TRIPLES}.")
     if isinstance(kernels, str | Kernel):
         kernels = [kernels]
     items = _listed(kernels, TRIPLES)
@@ -126,7 +127,9 @@ def encoded_parts(parts: tuple[Part, ...], encoder: TableEncoder, *, drop: bool 
         if columns is not None and not columns:
             if drop:
                 continue
-            raise ValueError(f"Kernel {part.name!r} has no columns: all of those it was given were left out.")
+            raise InputError(
+                f"Kernel {part.name!r} has no columns: all of those it was given were left out. Give it others."
+            )
         result.append(replace(part, columns=columns))
     return tuple(result)
 
@@ -138,7 +141,7 @@ def parts_of_views(kernels: Any, labels: tuple[Any, ...]) -> tuple[Part, ...]:
     if isinstance(kernels, Mapping):
         if set(kernels) != set(labels):
             wrong = sorted(set(labels) ^ set(kernels), key=str)[0]
-            raise ValueError(
+            raise InputError(
                 f"kernels is a dict of the views {list(kernels)}, and X has the views {list(labels)}: {wrong!r} is in one "
                 f"of the two only. Give each view of X one kernel, or a list of {VIEW_TRIPLES}."
             )
@@ -148,7 +151,7 @@ def parts_of_views(kernels: Any, labels: tuple[Any, ...]) -> tuple[Part, ...]:
         triples = [_triple(item, VIEW_TRIPLES) for item in items]
         return tuple(Part(name, kernel, given, _view(name, key, labels)) for name, kernel, given, key in triples)
     if len(items) != len(labels):
-        raise ValueError(
+        raise InputError(
             f"kernels has {len(items)} entries and X has {len(labels)} views: give one kernel for all, one for each view, "
             f"or {VIEW_TRIPLES}."
         )
@@ -163,11 +166,11 @@ def parts_of_views(kernels: Any, labels: tuple[Any, ...]) -> tuple[Part, ...]:
 def _listed(kernels: Any, expected: str) -> list[Any]:
     """The items of a list of kernels, at least one."""
     if not isinstance(kernels, list | tuple):
-        raise ValueError(f"kernels must be a kernel, a list of kernels or of {expected}, got {reprlib.repr(kernels)}.")
+        raise InputError(f"kernels must be a kernel, a list of kernels or of {expected}, got {reprlib.repr(kernels)}.")
     if _is_triple_alone(kernels):
-        raise ValueError(f"kernels is one triple by itself, that of {kernels[0]!r}: put it in a list, [{kernels!r}].")
+        raise InputError(f"kernels is one triple by itself, that of {kernels[0]!r}: put it in a list, [{kernels!r}].")
     if not len(kernels):
-        raise ValueError(f'kernels is empty: give a kernel, such as "gaussian", or a list of {expected}.')
+        raise InputError(f'kernels is empty: give a kernel, such as "gaussian", or a list of {expected}.')
     return list(kernels)
 
 
@@ -190,7 +193,7 @@ def _is_triple_alone(kernels: Any) -> bool:
 def _triple(item: Any, expected: str) -> tuple[str, Kernel, bool, Any]:
     """Name, kernel, whether it is an object, and columns or view."""
     if not (_is_triple(item) and len(item) == 3 and isinstance(item[0], str)):
-        raise ValueError(f"kernels must be a list of {expected}, got {reprlib.repr(item)} among them.")
+        raise InputError(f"kernels must be a list of {expected}, got {reprlib.repr(item)} among them.")
     name, kernel, where = item
     return name, _kernel_of(kernel, repr(name), expected), not isinstance(kernel, str), where
 
@@ -200,7 +203,7 @@ def _kernel_of(kernel: Any, which: str, expected: str) -> Kernel:
     try:
         return get_kernel(kernel)
     except ValueError as error:
-        raise ValueError(
+        raise InputError(
             f"Kernel {which}: {error} Kernels on columns or views of their own are a list of {expected}."
         ) from error
 
@@ -214,19 +217,19 @@ def _columns(X: Any, name: str, key: Any) -> tuple[int, ...]:
     try:
         key = X.by_number(key) if in_blocks else key
         if isinstance(key, bool | float) or key is None:
-            raise ValueError("it is none of these")
+            raise InputError("it is none of these")
         everything = isinstance(key, slice) and key.start is None and key.stop is None
         found = range(X.shape[1])[key] if everything else _get_column_indices(X, key)
     except (ValueError, TypeError, IndexError, NotImplementedError) as error:
         known = (
             f"of X, which are {reprlib.repr(list(X.columns))}" if hasattr(X, "columns") else f"0 to {X.shape[1] - 1} of X"
         )
-        raise ValueError(
+        raise InputError(
             f"Kernel {name!r}: its columns must be a number, a slice, a mask, names of a table's columns, a list of numbers "
             f"or names, or a function of X, and among the columns {known}; got {reprlib.repr(key)} ({error})."
         ) from error
     if not len(found):
-        raise ValueError(f"Kernel {name!r} has no columns: {reprlib.repr(key)} chooses none. Give it one, or leave it out.")
+        raise InputError(f"Kernel {name!r} has no columns: {reprlib.repr(key)} chooses none. Give it one, or leave it out.")
     return tuple(int(i) % X.shape[1] for i in found)
 
 
@@ -236,7 +239,7 @@ def _refuse_unknown_columns(X: Any, name: str, key: Any) -> None:
     n_columns = X.shape[1]
     if items and all(isinstance(item, bool | np.bool_) for item in items) and not isinstance(key, bool):
         if len(items) != n_columns:
-            raise ValueError(
+            raise InputError(
                 f"Kernel {name!r}: its mask has {len(items)} entries, and X has {n_columns} columns: give one for each."
             )
         return
@@ -246,11 +249,13 @@ def _refuse_unknown_columns(X: Any, name: str, key: Any) -> None:
         if unknown is not None:
             near = difflib.get_close_matches(unknown, known, n=1)
             advice = f"did you mean {near[0]!r}? " if near else ""
-            raise ValueError(f"Kernel {name!r}: X has no column {unknown!r}: {advice}X has {reprlib.repr(known)}.")
+            raise InputError(f"Kernel {name!r}: X has no column {unknown!r}: {advice}X has {reprlib.repr(known)}.")
     whole = [item for item in items if isinstance(item, int | np.integer) and not isinstance(item, bool)]
     beyond = next((item for item in whole if not -n_columns <= item < n_columns), None)
     if beyond is not None:
-        raise ValueError(f"Kernel {name!r}: X has no column {beyond}: its {n_columns} columns are 0 to {n_columns - 1}.")
+        raise InputError(
+            f"Kernel {name!r}: X has no column {beyond}: its {n_columns} columns are 0 to {n_columns - 1}. Name those."
+        )
 
 
 def _view(name: str, key: Any, labels: tuple[Any, ...]) -> int:
@@ -260,7 +265,7 @@ def _view(name: str, key: Any, labels: tuple[Any, ...]) -> int:
     whole = isinstance(key, int | np.integer) and not isinstance(key, bool)
     if whole and 0 <= key < len(labels):
         return int(key)
-    raise ValueError(f"Kernel {name!r}: its view must be one of {list(labels)}, got {reprlib.repr(key)}.")
+    raise InputError(f"Kernel {name!r}: its view must be one of {list(labels)}, got {reprlib.repr(key)}.")
 
 
 def _numbered(names: list[str]) -> list[str]:
@@ -277,7 +282,7 @@ def refuse_equal_names(parts: tuple[Part, ...]) -> None:
     """An error where two kernels have the same name."""
     name, times = Counter(part.name for part in parts).most_common(1)[0]
     if times > 1:
-        raise ValueError(f"{times} kernels have the name {name!r}: give each a name of its own, such as '{name}-2'.")
+        raise InputError(f"{times} kernels have the name {name!r}: give each a name of its own, such as '{name}-2'.")
 
 
 def needs_positive(kernels: Any) -> bool:

@@ -13,6 +13,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import _check_y
 
 from bochner.arrays import Array
+from bochner.errors import InputError
 from bochner.estimators.block_by_block import block_by_block, compared
 from bochner.estimators.blocks import (
     as_source,
@@ -39,7 +40,7 @@ from bochner.uncertainty import relative_variances
 def check_targets(estimator: Any, X: Array, y: Any) -> tuple[Array, bool]:
     """Targets (n, c) in float64, and whether they came as one column (n,)."""
     if y is None:
-        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+        raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None: give y.")
     y = on_host(y)
     refuse_missing_targets(y)
     refuse_text_targets(estimator, y)
@@ -54,7 +55,7 @@ def targets_like_fit(estimator: Any, X: Array, y: Any) -> Array:
     expected = len(estimator._target_standardiser.spread)
     if one_target != estimator._one_target or targets.shape[1] != expected:
         shape = "(n,)" if estimator._one_target else f"(n, {expected})"
-        raise ValueError(f"y must have the shape {shape} of the y that fit was given, got {np.shape(y)}.")
+        raise InputError(f"y must have the shape {shape} of the y that fit was given, got {np.shape(y)}.")
     return targets
 
 
@@ -377,7 +378,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         """Standard deviations (n, c) of new observations, in the units of the targets."""
         feature_map, sums = self._few_centres or (self.feature_map_, self.moments_)
         if sums is None:
-            raise ValueError(
+            raise InputError(
                 "return_std needs the sums over the training rows: fit with keep_moments=True, and save a model that is to "
                 "keep them with compact=False."
             )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bochner.checkpoint import NoCheckpoint, opened
+from bochner.errors import InputError
 from bochner.estimators.fingerprint import fingerprint
 from bochner.estimators.validation import as_generator
 
@@ -16,7 +17,7 @@ from bochner.estimators.validation import as_generator
 def check_checkpoint(folder: Any) -> None:
     """Refuse what is no path."""
     if not (folder is None or (isinstance(folder, str | Path) and str(folder))):
-        raise ValueError(f"checkpoint must be the path of a folder or None, got {folder!r}.")
+        raise InputError(f"checkpoint must be the path of a folder or None, got {folder!r}.")
 
 
 def resuming(estimator: Any, before: Any = None, **data: Any) -> AbstractContextManager[NoCheckpoint]:

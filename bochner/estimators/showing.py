@@ -35,13 +35,19 @@ class Showing:
         return plot_model(self, X, y)
 
     def report(
-        self, path: str | os.PathLike[str] = "report.html", X: Any = None, y: Any = None, *, title: str | None = None
+        self,
+        path: str | os.PathLike[str] = "report.html",
+        X: Any = None,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        title: str | None = None,
     ) -> Path:
         """Write a page about this model to ``path`` and return it: see :func:`bochner.model_report.write_model_report`."""
         check_is_fitted(self)
         from bochner.model_report import write_model_report
 
-        return write_model_report(self, path, X, y, title=title)
+        return write_model_report(self, path, X, y, sample_weight=sample_weight, title=title)
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
         """What notebooks show: scikit-learn's diagram, and below it the summary of a fitted model."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from bochner.errors import InputError
 from bochner.features import CentreMap
 from bochner.features.fourier import FourierMap
 from bochner.solvers.normal_equations import CentredMoments
@@ -32,7 +33,7 @@ def with_features(model: Any, n_features: int) -> Any:
     """
     sums, feature_map = getattr(model, "moments_", None), getattr(model, "feature_map_", None)
     if sums is None or not isinstance(feature_map, FourierMap | CentreMap):
-        raise ValueError(
+        raise InputError(
             f"{type(model).__name__} cannot do with fewer features: it must be a KernelRegressor or KernelClassifier of "
             "random features or centres, fitted with loss='squared' and keep_moments=True."
         )
@@ -40,7 +41,7 @@ def with_features(model: Any, n_features: int) -> Any:
     whole = isinstance(n_features, numbers.Integral) and 0 < n_features <= most and n_features % step == 0
     if not whole:
         kind = "an even number" if step == 2 else "a whole number"
-        raise ValueError(f"n_features must be {kind} from {step} to {most}, got {n_features!r}.")
+        raise InputError(f"n_features must be {kind} from {step} to {most}, got {n_features!r}.")
     n = int(n_features)
     if isinstance(feature_map, CentreMap):
         used, factor = np.arange(n), 1.0

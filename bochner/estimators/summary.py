@@ -123,11 +123,10 @@ def _deviation(model: Any) -> str:
 def _relevance(model: Any) -> str:
     if not hasattr(model, "relevance_"):
         return ""
-    named = [(name, value) for name, value in model.relevance_by_name().items() if value > 0]
+    named = [(name, value) for name, value in model.relevance_by_name(by="column").items() if value > 0]
     text = ", ".join(f"{name} {value:.2f}" for name, value in named[:TOP])
-    more = _counted(len(named) - TOP, "more column")
-    rest = f"; {more} less" if len(named) > TOP else ""
-    out = seen_width(model) - len(named)
+    rest = f"; less on {_counted(len(named) - TOP, 'more column')}" if len(named) > TOP else ""
+    out = len(model.relevance_by_name(by="column")) - len(named)
     return f"{text}{rest}" + (f"; {_counted(out, 'column')} not at all" if out else "")
 
 

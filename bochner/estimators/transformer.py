@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Array, fetch64
 from bochner.engines import forward
+from bochner.errors import InputError
 from bochner.estimators.block_by_block import block_by_block
 from bochner.estimators.blocks import as_source, check_columns, on_disk
 from bochner.estimators.encoding import column_names
@@ -135,8 +136,10 @@ class FourierFeatures(Showing, TransformerMixin, Saved, BaseEstimator):
         if columns is None:
             columns = column_names(self)
         elif len(columns) != self.n_features_in_:
-            raise ValueError(
-                f"input_features should have length equal to number of features ({self.n_features_in_}), got {len(columns)}."
+            raise InputError(
+                f"input_features should have length equal to number of features ({self.n_features_in_}), got "
+                f"{len(columns)}: "
+                "give one name for each."
             )
         prefix = type(self).__name__.lower()
         return np.asarray([f"{prefix}_{name}" for name in self.feature_map_.feature_names(columns)], dtype=object)
@@ -146,7 +149,7 @@ class FourierFeatures(Showing, TransformerMixin, Saved, BaseEstimator):
         if self.scale is None:
             return "median" if isinstance(self.kernel, str) and kernel.has_bandwidth else None
         if isinstance(self.scale, str) and self.scale != "median":
-            raise ValueError(f"scale must be a positive number, one per column, or 'median', got {self.scale!r}.")
+            raise InputError(f"scale must be a positive number, one per column, or 'median', got {self.scale!r}.")
         return self.scale
 
     def __sklearn_tags__(self) -> Any:

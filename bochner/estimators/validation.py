@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, _get_feature_names, validate_data
 
 from bochner.arrays import Array, fetch, gpu_of, is_foreign, namespace
+from bochner.blas import same_bits
 from bochner.engines.dask_rows import is_dask
+from bochner.errors import InputError
 from bochner.estimators.encoding import column_names, encoded, encoder_of
 from bochner.kernels import Kernel
 from bochner.rows import Block, RowSource
@@ -22,6 +24,10 @@ from bochner.standardise import LARGEST
 
 TEXT_KINDS = "OUST"
 """Kinds of NumPy dtypes that may hold text: objects, and strings of every sort."""
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+"""A method whose types a decorator keeps."""
 
 
 def check_rows(estimator: Any, X: Any, *, kernel: Kernel, reset: bool) -> Array:
@@ -34,15 +40,15 @@ def check_rows(estimator: Any, X: Any, *, kernel: Kernel, reset: bool) -> Array:
         check_block(X, kernel, names=seen_names(estimator))
         return X.X
     if isinstance(X, RowSource):
-        raise ValueError(
+        raise InputError(
             f"{type(estimator).__name__} takes no rows in blocks: give it arrays, such as those of source.sample(20_000)."
         )
     if is_dask(X):
-        raise ValueError(
+        raise InputError(
             f"{type(estimator).__name__} takes no rows of Dask's here: give it those of X.compute(), or of some partitions."
         )
     if isinstance(X, str | Path):
-        raise ValueError(f"X must be rows, got the path {str(X)!r}: open it with bochner.open_rows({str(X)!r}, target=...).")
+        raise InputError(f"X must be rows, got the path {str(X)!r}: open it with bochner.open_rows({str(X)!r}, target=...).")
     refuse_masked("X", X)
     table = encoded(estimator, X, reset=reset)
     if table is not None:
@@ -75,7 +81,7 @@ def check_block(block: Block, kernel: Any, names: Any) -> None:
     except ValueError as error:
         if not block.start:
             raise
-        raise ValueError(f"In the {block.n_rows} rows from row {block.start} on: {error}") from error
+        raise InputError(f"In the {block.n_rows} rows from row {block.start} on: {error}") from error
 
 
 def on_host(X: Array) -> Array:
@@ -85,7 +91,7 @@ def on_host(X: Array) -> Array:
     return fetch(X) if is_foreign(X) else X
 
 
-def beside_rows(method: Callable[..., Any]) -> Callable[..., Any]:
+def beside_rows(method: Method) -> Method:
     """Let what a method of rows X gives in NumPy be tensors on a GPU where X is one there; text stays in NumPy."""
 
     @wraps(method)
@@ -95,7 +101,7 @@ def beside_rows(method: Callable[..., Any]) -> Callable[..., Any]:
             return result
         return tuple(_brought(each, X) for each in result) if isinstance(result, tuple) else _brought(result, X)
 
-    return there
+    return cast(Method, there)
 
 
 def _brought(values: Array, X: Array) -> Array:
@@ -112,7 +118,7 @@ def check_weights(sample_weight: Any, X: Array) -> Array:
     sample_weight = on_host(sample_weight)
     given = None if sample_weight is None else np.asarray(sample_weight)
     if given is not None and given.size and not given.any():
-        raise ValueError("sample_weight is zero for every row: give at least two rows a positive weight.")
+        raise InputError("sample_weight is zero for every row: give at least two rows a positive weight.")
     if given is not None and given.ndim == 1:
         check_lengths(X, given, "sample_weight")
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
@@ -123,7 +129,7 @@ def check_weights(sample_weight: Any, X: Array) -> Array:
 def check_lengths(X: Array, values: Any, name: str) -> None:
     """An error where y or sample_weight have not one entry for each row of X."""
     if len(values) != X.shape[0]:
-        raise ValueError(
+        raise InputError(
             f"X has {X.shape[0]} rows and {name} has {len(values)}: inconsistent numbers of samples. Give {name} one for "
             "each row."
         )
@@ -140,9 +146,10 @@ def refuse_masked(name: str, values: Any) -> None:
     """An error where an array has masked entries: what lies under the mask would count as values."""
     n_masked = np.ma.count_masked(values) if isinstance(values, np.ma.MaskedArray) else 0
     if n_masked:
-        raise ValueError(
-            f"{name} is a masked array with {n_masked} masked entries, and its mask would be lost: drop those rows, or fill "
-            f"the gaps first, for instance with sklearn.impute.SimpleImputer() on {name}.filled(numpy.nan)."
+        raise InputError(
+            f"{name} is a masked array with {n_masked} masked entries, and its mask would be lost, so they must go: drop "
+            f"those rows, or fill the gaps first, for instance with sklearn.impute.SimpleImputer() on "
+            f"{name}.filled(numpy.nan)."
         )
 
 
@@ -159,13 +166,13 @@ def refuse_missing_targets(y: Any) -> None:
         first = values[bad][0]
         if isinstance(first, float | np.floating):
             first = "NaN" if np.isnan(first) else "infinity"
-        raise ValueError(
+        raise InputError(
             f"y contains {first} in {len(rows)} of its {len(values)} rows, the first of them row {rows[0]}: drop those rows "
-            "of X and y."
+            "of X and y, since every row needs a target."
         )
     largest = float(np.abs(values).max()) if values.dtype.kind == "f" else 0.0
     if largest > LARGEST:
-        raise ValueError(
+        raise InputError(
             f"y holds numbers as large as {largest:.3g}, whose differences overflow, and may hold {LARGEST:g}: divide y by "
             "a constant such as 1e10."
         )
@@ -181,7 +188,7 @@ def refuse_text_targets(estimator: Any, y: Any) -> None:
         return
     text = next((v for v in values.ravel() if isinstance(v, str | bytes) and not _is_number(v)), None)
     if text is not None:
-        raise ValueError(
+        raise InputError(
             f"y holds text, such as {str(text)!r}, and {type(estimator).__name__} needs numbers: for classes, use "
             f"{getattr(estimator, '_for_classes', 'bochner.KernelClassifier')}."
         )
@@ -190,7 +197,7 @@ def refuse_text_targets(estimator: Any, y: Any) -> None:
 def check_option(name: str, value: Any, allowed: tuple[str, ...]) -> None:
     """An error where a parameter is not one of the names that it may be."""
     if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}.")
+        raise InputError(f"{name} must be one of {', '.join(allowed)}, got {value!r}.")
 
 
 def check_flags(estimator: Any, *names: str) -> None:
@@ -198,16 +205,16 @@ def check_flags(estimator: Any, *names: str) -> None:
     for name in names:
         value = getattr(estimator, name)
         if not isinstance(value, bool | np.bool_):
-            raise ValueError(f"{name} must be True or False, got {value!r}.")
+            raise InputError(f"{name} must be True or False, got {value!r}.")
 
 
 def check_verbose(value: Any) -> None:
     """An error where ``verbose`` is neither a whole number, zero or more, nor True or False."""
     if not isinstance(value, bool | np.bool_) and not (isinstance(value, numbers.Integral) and int(value) >= 0):
-        raise ValueError(f"verbose must be a whole number, zero or more, or True or False, got {value!r}.")
+        raise InputError(f"verbose must be a whole number, zero or more, or True or False, got {value!r}.")
 
 
-def all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
+def all_or_nothing(fit: Method) -> Method:
     """Let a fit that fails or is interrupted leave the model as it was; one that succeeds says how long it took."""
 
     @wraps(fit)
@@ -215,7 +222,8 @@ def all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
         before, start = dict(vars(self)), perf_counter()
         earlier = before.get("fit_seconds_", 0.0) if fit.__name__ == "partial_fit" else 0.0
         try:
-            fit(self, *args, **options)
+            with same_bits():
+                fit(self, *args, **options)
             self.fit_seconds_ = earlier + perf_counter() - start
             return self
         except ConvergenceWarning:  # a warning that is made an error comes when the model is whole
@@ -225,7 +233,7 @@ def all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
             vars(self).update(before)
             raise
 
-    return fit_or_restore
+    return cast(Method, fit_or_restore)
 
 
 def as_generator(random_state: Any) -> np.random.Generator:
@@ -235,7 +243,7 @@ def as_generator(random_state: Any) -> np.random.Generator:
     try:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError):
-        raise ValueError(
+        raise InputError(
             f"random_state must be None, a whole number or a numpy.random.Generator, got {random_state!r}."
         ) from None
 
@@ -245,11 +253,13 @@ def _check_foreign(estimator: Any, X: Array, *, reset: bool) -> Array:
     xp = namespace(X)
     name = type(estimator).__name__
     if X.ndim != 2:
-        raise ValueError(f"X must be a table (rows, columns), got an array of {X.ndim} dimensions: reshape it first.")
+        raise InputError(f"X must be a table (rows, columns), got an array of {X.ndim} dimensions: reshape it first.")
     if 0 in X.shape:
-        raise ValueError(f"X must have at least one row and one column, got shape {tuple(X.shape)}.")
+        raise InputError(
+            f"X must have at least one row and one column, got shape {tuple(X.shape)}: give a table that has some."
+        )
     if xp.isdtype(X.dtype, "complex floating"):
-        raise ValueError("X must hold real numbers, got complex ones.")
+        raise InputError("X must hold real numbers, got complex ones: give X.real and X.imag as columns.")
     if X.dtype not in (xp.float32, xp.float64):
         X = xp.astype(X, xp.float64)
     if reset:
@@ -257,8 +267,9 @@ def _check_foreign(estimator: Any, X: Array, *, reset: bool) -> Array:
         if hasattr(estimator, "feature_names_in_"):  # of an earlier fit
             del estimator.feature_names_in_
     elif X.shape[1] != estimator.n_features_in_:
-        raise ValueError(
-            f"X has {X.shape[1]} features, but {name} is expecting {estimator.n_features_in_} features as input."
+        raise InputError(
+            f"X has {X.shape[1]} features, but {name} is expecting {estimator.n_features_in_} features as input: "
+            "give the columns of fit."
         )
     return X
 
@@ -270,7 +281,7 @@ def refuse_text(X: Any) -> None:
     names = None
     columns: Iterable[Array] = ()
     if hasattr(X, "collect_schema") and not hasattr(X, "to_numpy"):
-        raise ValueError("X is a LazyFrame, which holds no rows yet: give X.collect().")
+        raise InputError("X is a LazyFrame, which holds no rows yet: give X.collect().")
     if hasattr(X, "columns") and hasattr(X, "dtypes"):  # a table of pandas, polars, ...
         names = _get_feature_names(X)
         columns = (np.asarray(X[column]) for column in X.columns)
@@ -279,12 +290,12 @@ def refuse_text(X: Any) -> None:
     for i, column in enumerate(columns):
         label = f"column {i}" if names is None else f"column {i} ({names[i]!r})"
         if column.dtype.kind in "mM":
-            raise ValueError(f"X, {label} holds dates or times: turn them into numbers first, such as days since a date.")
+            raise InputError(f"X, {label} holds dates or times: turn them into numbers first, such as days since a date.")
         if column.dtype.kind not in TEXT_KINDS:
             continue
         text = next((v for v in column if isinstance(v, str | bytes) and not _is_number(v)), None)
         if text is not None:
-            raise ValueError(
+            raise InputError(
                 f"X, {label} holds text, could not convert string to float: {str(text)!r}. Encode it first, for instance "
                 "with sklearn.preprocessing.OneHotEncoder()."
             )

@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._indexing import _safe_indexing
 
 from bochner.arrays import Array, is_foreign
+from bochner.errors import InputError
 from bochner.estimators.encoding import encoder_of, learn_encoding
 from bochner.estimators.parts import (
     ColumnsOfBlocks,
@@ -79,7 +80,7 @@ class Views:
     def _take(self, estimator: Any, X: Any, *, reset: bool) -> list[Array]:
         if not self.labels:
             if is_views(X):
-                raise ValueError(f"X is {_described(X)}, and {type(estimator).__name__} was fitted on one table: give one.")
+                raise InputError(f"X is {_described(X)}, and {type(estimator).__name__} was fitted on one table: give one.")
             tables = [self._check(estimator, X, 0, reset=reset)]
         else:
             tables = self._check_views(X, reset=reset)
@@ -93,17 +94,17 @@ class Views:
             shape, there = _shape(view), getattr(self.tables[number], "n_features_in_", None)
             if len(shape) != 2 and not isinstance(view, RowSource):  # which is refused below
                 what = "None" if view is None else f"{type(view).__name__} of {len(shape)} dimensions"
-                raise ValueError(f"View {label!r} must be a table (rows, columns), got {what}.")
+                raise InputError(f"View {label!r} must be a table (rows, columns), got {what}.")
             if not reset and shape[1] != there:
-                raise ValueError(f"View {label!r} has {shape[1]} columns, and it had {there} in fit: give it the same ones.")
+                raise InputError(f"View {label!r} has {shape[1]} columns, and it had {there} in fit: give it the same ones.")
             try:
                 tables.append(self._check(self.tables[number], view, number, reset=reset))
             except ValueError as error:
-                raise ValueError(f"View {label!r}: {error}") from error
+                raise InputError(f"View {label!r}: {error}") from error
         lengths = [table.shape[0] for table in tables]
         for label, length in zip(self.labels, lengths, strict=True):
             if length != lengths[0]:
-                raise ValueError(
+                raise InputError(
                     f"Views must have the same rows, and view {self.labels[0]!r} has {lengths[0]} of them, view {label!r} "
                     f"has {length}: give every view one row for each observation."
                 )
@@ -114,15 +115,15 @@ class Views:
         named = isinstance(self.labels[0], str)
         expected = f"a dict of the views {list(self.labels)}" if named else f"a list of {len(self.labels)} views"
         if not is_views(X) or is_named(X) != named:
-            raise ValueError(f"X must be {expected}, as in fit, got {_described(X)}.")
+            raise InputError(f"X must be {expected}, as in fit, got {_described(X)}.")
         if is_named(X):
             missing, unknown = set(self.labels) - set(X), set(X) - set(self.labels)
             if missing or unknown:
                 wrong = f"without {min(missing)!r}" if missing else f"with an unknown view {next(iter(unknown))!r}"
-                raise ValueError(f"X must be {expected}, as in fit, got one {wrong}.")
+                raise InputError(f"X must be {expected}, as in fit, got one {wrong}.")
             return [X[label] for label in self.labels]
         if len(X) != len(self.labels):
-            raise ValueError(f"X must be {expected}, as in fit, got {len(X)} of them.")
+            raise InputError(f"X must be {expected}, as in fit, got {len(X)} of them.")
         return list(X)
 
     def _check(self, estimator: Any, X: Any, number: int, *, reset: bool) -> Array:
@@ -137,7 +138,7 @@ class Views:
             culprit = together.holder_of_text(X)
             if culprit is None:
                 raise
-            raise ValueError(f"Kernel {culprit.name!r}: {error}") from error
+            raise InputError(f"Kernel {culprit.name!r}: {error}") from error
 
 
 class _Together:
@@ -228,7 +229,7 @@ def resolve(estimator: Any, X: Any, kernels: Any, *, drop: bool = False) -> tupl
             vars(estimator).pop(learned, None)
         labels = tuple(X) if is_named(X) else tuple(range(len(X)))
         if is_named(X) and not all(isinstance(label, str) for label in labels):
-            raise ValueError(f"X is a dict of views, and its keys must be names, got {reprlib.repr(list(labels))}.")
+            raise InputError(f"X is a dict of views, and its keys must be names, got {reprlib.repr(list(labels))}.")
         views = Views(parts_of_views(kernels, labels), labels, tuple(View() for _ in labels))
         for table in views.tables:
             table._encodes_tables = getattr(estimator, "_encodes_tables", False)
@@ -259,7 +260,7 @@ def is_views(X: Any) -> bool:
     """Whether X is several tables, a dict or a list of them, and not one (which may be a list of rows)."""
     if is_named(X):
         if not len(X):
-            raise ValueError("X is an empty dict of views: give one table for each name.")
+            raise InputError("X is an empty dict of views: give one table for each name.")
         return True
     return isinstance(X, list | tuple) and any(len(_shape(item)) >= 2 for item in X)
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg
 
+from bochner import tiled
 from bochner.arrays import Array
 from bochner.folds import Folds, Rows
 from bochner.kernels import Kernel
@@ -129,5 +129,5 @@ class ExactRidge:
 
     def adjoint(self, right: Array, right_sum: Array) -> Array:
         """The first block of the inverse of the bordered matrix times (right, right_sum): (n, c)."""
-        solution = linalg.cho_solve((self.triangle, True), right, check_finite=False)
+        solution = tiled.solve(self.triangle, right)
         return solution - np.outer(self.border, (solution.sum(axis=0) - right_sum) / self.border.sum())

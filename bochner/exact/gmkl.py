@@ -10,6 +10,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import _check_y
 
 from bochner.arrays import Array
+from bochner.errors import InputError
 from bochner.estimators.labels import check_labels
 from bochner.estimators.validation import all_or_nothing, check_lengths, refuse_missing_targets, refuse_text_targets
 from bochner.exact.kernel_sum import KernelSumMachine
@@ -125,7 +126,7 @@ class GMKLRegressor(RegressorMixin, KernelSumMachine):
         """Learn from a table X (n, m), views or kernel matrices, and targets y (n,), with weights (n,) if given."""
         self._check_choices(("epsilon-insensitive", "squared"))
         if not (isinstance(self.epsilon, numbers.Real) and 0 <= float(self.epsilon) < np.inf):
-            raise ValueError(f"epsilon must be a number, zero or more, got {self.epsilon!r}.")
+            raise InputError(f"epsilon must be a number, zero or more, got {self.epsilon!r}.")
         rows, weights = self._check_fit(X, sample_weight)
         targets = self._check_targets(rows[0], y)[weights > 0]
         costs = self._costs(weights)
@@ -153,12 +154,12 @@ class GMKLRegressor(RegressorMixin, KernelSumMachine):
     def _check_targets(self, X: Array, y: Any) -> Array:
         """Targets (n,) in float64."""
         if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+            raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None: give y.")
         refuse_missing_targets(y)
         refuse_text_targets(self, y)
         shape = np.asarray(y).shape
         if len(shape) == 2 and shape[1] > 1:
-            raise ValueError(
+            raise InputError(
                 f"y has {shape[1]} columns, and {type(self).__name__} learns one target: fit each by itself, for "
                 "instance with sklearn.multioutput.MultiOutputRegressor()."
             )
@@ -229,9 +230,9 @@ class GMKLClassifier(ClassifierMixin, KernelSumMachine):
         rows, weights = self._check_fit(X, sample_weight)
         self.classes_, labels = np.unique(check_labels(self, rows[0], y)[weights > 0], return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(
+            raise InputError(
                 f"y has only one class, {self.classes_.tolist()[0]!r}, among rows of positive weight: a classifier needs at "
-                "least two classes."
+                "least two classes, so give rows of another."
             )
         costs = self._costs(weights)
         ones = range(1, 2) if len(self.classes_) == 2 else range(len(self.classes_))

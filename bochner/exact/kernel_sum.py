@@ -13,6 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Array, fetch64
+from bochner.blas import same_bits
+from bochner.errors import InputError, NotEnoughMemoryError
 from bochner.estimators.parts import Part, needs_positive
 from bochner.estimators.saving import Saved
 from bochner.estimators.showing import Showing
@@ -41,6 +43,8 @@ class KernelSumMachine(Showing, Saved, BaseEstimator):
     Subclasses have the parameters kernels, loss, C, scale, standardize, tol, max_iter and max_memory.
     """
 
+    kernel_weights_: Array
+
     kernels: Any
     loss: str
     C: float
@@ -61,9 +65,9 @@ class KernelSumMachine(Showing, Saved, BaseEstimator):
         for name in ("C", "tol"):
             value = getattr(self, name)
             if not (isinstance(value, numbers.Real) and 0 < float(value) < np.inf):
-                raise ValueError(f"{name} must be a positive number, got {value!r}.")
+                raise InputError(f"{name} must be a positive number, got {value!r}.")
         if not (isinstance(self.max_iter, numbers.Integral) and self.max_iter >= 1):
-            raise ValueError(f"max_iter must be a whole number, one or more, got {self.max_iter!r}.")
+            raise InputError(f"max_iter must be a whole number, one or more, got {self.max_iter!r}.")
 
     def _check_fit(self, X: Any, sample_weight: Any) -> tuple[list[Array], Array]:
         """The rows of each kernel (n, m_t), or the kernel matrices that are given, and the weights of rows (n,)."""
@@ -118,7 +122,7 @@ class KernelSumMachine(Showing, Saved, BaseEstimator):
         if needed > there:
             most = int((there / (8 * (n_kernels + MATRICES))) ** 0.5)
             names = ", ".join(map(repr, self.kernel_names_[:3])) + (", ..." if n_kernels > 3 else "")
-            raise ValueError(
+            raise NotEnoughMemoryError(
                 f"{n_rows} rows and {n_kernels} kernels ({names}) need about {readable(needed)} for kernel matrices of all "
                 f"pairs, and max_memory is {readable(there)}: fit at most {most} rows, leave out kernels, or "
                 "raise max_memory."
@@ -129,7 +133,7 @@ class KernelSumMachine(Showing, Saved, BaseEstimator):
         with np.errstate(over="ignore"):
             costs = float(self.C) * weights[weights > 0]
         if max(float(costs.max()), 1e-12) * max(largest, 1.0) > LARGEST_COST:
-            raise ValueError(
+            raise InputError(
                 f"C times sample_weight reaches {costs.max():.3g} and y {largest:.3g}, and objectives of them overflow: "
                 "divide the weights, or y, by a constant."
             )
@@ -161,6 +165,7 @@ class KernelSumMachine(Showing, Saved, BaseEstimator):
 
     # -- scores -------------------------------------------------------------------------------------------------------
 
+    @same_bits()
     def _scores(self, X: Any) -> Array:
         """sum_t d_t k_t(x, X_fit) a + b of new rows, for each machine: (n, c)."""
         check_is_fitted(self)
@@ -200,15 +205,17 @@ def given_grams(X: Any, names: list[str] | None) -> tuple[list[str], list[Array]
     array = hasattr(X, "ndim")
     if not isinstance(X, list | tuple) and not is_named(X) and not (array and X.ndim == 3):
         what = f"an array of shape {tuple(X.shape)}" if array else type(X).__name__
-        raise ValueError(
+        raise InputError(
             "With kernels='precomputed', X must be a list or a dict of kernel matrices, or an array (kernels, rows, rows), "
             f"got {what}: for one matrix give [X]."
         )
     if not len(X):
-        raise ValueError("With kernels='precomputed', X must hold at least one kernel matrix, got none.")
+        raise InputError(
+            "With kernels='precomputed', X must hold at least one kernel matrix, got none: give a list of them."
+        )
     labels = [str(label) for label in X] if is_named(X) else names or [f"kernel{t}" for t in range(len(X))]
     if names is not None and (len(X) != len(names) or set(labels) != set(names)):
-        raise ValueError(f"X must hold a matrix for each kernel of fit, {names}, got {len(X)} for {labels[: len(X)]}.")
+        raise InputError(f"X must hold a matrix for each kernel of fit, {names}, got {len(X)} for {labels[: len(X)]}.")
     matrices = dict(zip(labels, X.values() if is_named(X) else X, strict=True))
     return names or labels, [_matrix(name, matrices[name]) for name in names or labels]
 
@@ -218,32 +225,35 @@ def _matrix(name: str, values: Any) -> Array:
     try:
         matrix = fetch64(values) if hasattr(values, "ndim") else np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"Kernel {name!r}: its matrix must hold numbers, got {reprlib.repr(values)}.") from None
+        raise InputError(f"Kernel {name!r}: its matrix must hold numbers, got {reprlib.repr(values)}.") from None
     if matrix.ndim != 2 or 0 in matrix.shape:
-        raise ValueError(f"Kernel {name!r}: its matrix must have rows and columns, got shape {matrix.shape}.")
+        raise InputError(f"Kernel {name!r}: its matrix must have rows and columns, got shape {matrix.shape}.")
     if not np.isfinite(matrix).all():
         i, j = np.argwhere(~np.isfinite(matrix))[0]
-        raise ValueError(f"Kernel {name!r}: its matrix holds {matrix[i, j]} in row {i}, column {j}: give finite numbers.")
+        raise InputError(f"Kernel {name!r}: its matrix holds {matrix[i, j]} in row {i}, column {j}: give finite numbers.")
     return matrix
 
 
 def _refuse_unlike_gram(name: str, gram: Array, n_rows: int) -> None:
     """An error where a matrix of fit is not square or not symmetric, or its diagonal is negative."""
     if gram.shape != (n_rows, n_rows):
-        raise ValueError(
+        raise InputError(
             f"Kernel {name!r}: its matrix must be of all pairs of rows, ({n_rows}, {n_rows}), got shape {gram.shape}."
         )
     largest = float(np.abs(gram).max())
     apart = float(np.abs(gram - gram.T).max())
     if apart > ROUNDING * largest:
-        raise ValueError(f"Kernel {name!r}: its matrix must be symmetric, and differs from its transpose by {apart:.3g}.")
+        raise InputError(f"Kernel {name!r}: its matrix must be symmetric, and differs from its transpose by {apart:.3g}.")
     if np.diagonal(gram).min() < 0:
-        raise ValueError(f"Kernel {name!r}: its matrix has {np.diagonal(gram).min():.3g} on its diagonal, as no kernel has.")
+        raise InputError(
+            f"Kernel {name!r}: its matrix has {np.diagonal(gram).min():.3g} on its diagonal, as no kernel has: "
+            "check how it was made."
+        )
 
 
 def _refuse_other_shape(name: str, gram: Array, expected: tuple[int, int]) -> None:
     if gram.shape != expected:
-        raise ValueError(
+        raise InputError(
             f"Kernel {name!r}: its matrix must have one row for each new row ({expected[0]}) and one column for each row of "
             f"fit ({expected[1]}), got shape {gram.shape}."
         )

@@ -26,6 +26,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC, SVR
 
 from bochner.arrays import Array
+from bochner.errors import InputError
 from bochner.solvers.normal_equations import factorise
 from bochner.solvers.result import Result
 
@@ -306,7 +307,7 @@ class WeightProblem:
     def _refuse_indefinite(self, squares: Array, dual: Array) -> None:
         bad = np.flatnonzero(squares < -INDEFINITE * float(dual @ dual) * np.abs(self.diagonals))
         if len(bad):
-            raise ValueError(
+            raise InputError(
                 f"Kernel {self.names[bad[0]]!r} is not positive semidefinite: a'Ka = {squares[bad[0]]:.3g} for some a. Give "
                 "the matrix of a kernel, or shift its diagonal by its lowest eigenvalue."
             )

@@ -11,7 +11,9 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from bochner.arrays import Array, dense
+from bochner.blas import same_bits
 from bochner.descent import Candidate, Level, Point, choose_ties, descend
+from bochner.errors import InputError, NotEnoughMemoryError
 from bochner.estimators.learner import KernelLearner
 from bochner.estimators.regressors import check_targets, targets_like_fit
 from bochner.estimators.validation import all_or_nothing, as_generator
@@ -111,9 +113,9 @@ class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelLearner):
         self._check_choices()
         self._check_memory(int((weights > 0).sum()))
         if self.alpha == "per-target":
-            raise ValueError("alpha='per-target' is not available for exact kernel matrices: fit each target by itself.")
+            raise InputError("alpha='per-target' is not available for exact kernel matrices: fit each target by itself.")
         if self.criterion == "loo":
-            raise ValueError("criterion='loo' is not available for exact kernel matrices: use 'kfold' or 'holdout'.")
+            raise InputError("criterion='loo' is not available for exact kernel matrices: use 'kfold' or 'holdout'.")
         before = self._earlier_kernel()
         rng = as_generator(self.random_state)
         rows = self._prepare(dense(X), targets, weights)
@@ -133,6 +135,7 @@ class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelLearner):
         self._warn_if_interrupted(descent)
         return self
 
+    @same_bits()
     def predict(self, X: Any) -> Array:
         """Predicted targets of the rows X (n, m): (n,) or (n, c) as in fit."""
         rows = self._standardised(dense(self._check_new_rows(X)))
@@ -176,7 +179,7 @@ class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelLearner):
     def _check_choices(self) -> None:
         super()._check_choices()
         if not (isinstance(self.max_iter, numbers.Integral) and self.max_iter >= 0):
-            raise ValueError(f"max_iter must be a whole number, zero or more, got {self.max_iter!r}.")
+            raise InputError(f"max_iter must be a whole number, zero or more, got {self.max_iter!r}.")
         as_bytes(self.max_memory)  # which refuses what is no size
 
     def _check_memory(self, n_rows: int) -> None:
@@ -184,7 +187,7 @@ class KernelRidgeGD(RegressorMixin, MultiOutputMixin, KernelLearner):
         there = as_bytes(self.max_memory)
         if needed > there:
             most = int((there / (8 * MATRICES)) ** 0.5)
-            raise ValueError(
+            raise NotEnoughMemoryError(
                 f"{n_rows} rows need about {readable(needed)} for kernel matrices of all pairs, and max_memory is "
                 f"{readable(there)}: fit at most {most} rows, raise max_memory, or use "
                 "bochner.KernelRegressor, whose memory does not grow with the rows."

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bochner.arrays import Array
+from bochner.errors import InputError
 from bochner.features.base import FeatureMap
 from bochner.features.fourier import FourierMap
 from bochner.features.homogeneous import HomogeneousMap
@@ -41,14 +42,14 @@ class FeatureChoices:
     def __post_init__(self) -> None:
         n = self.n_features
         if n is not None and (isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1):
-            raise ValueError(f"n_features must be a positive whole number or None, got {n!r}.")
+            raise InputError(f"n_features must be a positive whole number or None, got {n!r}.")
         if self.form not in FORMS:
-            raise ValueError(f"form must be 'paired' or 'phase', got {self.form!r}.")
+            raise InputError(f"form must be 'paired' or 'phase', got {self.form!r}.")
         if self.sampling not in (*SAMPLINGS, "auto"):
-            raise ValueError(f"sampling must be one of {', '.join(map(repr, SAMPLINGS))} or 'auto', got {self.sampling!r}.")
+            raise InputError(f"sampling must be one of {', '.join(map(repr, SAMPLINGS))} or 'auto', got {self.sampling!r}.")
         p = self.order
         if p is not None and (isinstance(p, bool) or not isinstance(p, int | np.integer) or p < 0):
-            raise ValueError(f"order must be a whole number, zero or more, or None, got {p!r}.")
+            raise InputError(f"order must be a whole number, zero or more, or None, got {p!r}.")
 
 
 def build_map(kernel: Kernel, n_columns: int, choices: FeatureChoices, rng: np.random.Generator) -> FeatureMap:
@@ -59,7 +60,7 @@ def build_map(kernel: Kernel, n_columns: int, choices: FeatureChoices, rng: np.r
 
 def _stationary(kernel: Kernel, n_columns: int, choices: FeatureChoices, rng: np.random.Generator) -> FeatureMap:
     if choices.order is not None:
-        raise ValueError(
+        raise InputError(
             f"order={choices.order}, but {type(kernel).__name__} has no homogeneous map: leave order out, it belongs to the "
             "additive kernels and their exponentiated forms."
         )
@@ -75,16 +76,16 @@ def _additive(kernel: Any, n_columns: int, choices: FeatureChoices, _rng: np.ran
     inputs = _homogeneous_input(kernel, choices)
     size = inputs.width * n_columns
     if choices.n_features not in (None, size):
-        raise ValueError(
+        raise InputError(
             f"n_features={choices.n_features}, but {type(kernel).__name__} of order {inputs.order} makes {inputs.width} "
             f"features of each of {n_columns} columns, {size} in all: leave n_features out and set order."
         )
     if choices.sampling != "auto":
-        raise ValueError(
+        raise InputError(
             f"sampling={choices.sampling!r}, but the features of {type(kernel).__name__} are not random: leave it out."
         )
     if choices.form != "paired":
-        raise ValueError(f"form={choices.form!r}, but {type(kernel).__name__} has no random phases: leave it out.")
+        raise InputError(f"form={choices.form!r}, but {type(kernel).__name__} has no random phases: leave it out.")
     return HomogeneousMap(kernel, n_columns, inputs)
 
 
@@ -106,7 +107,7 @@ def _fourier(
 ) -> FourierMap:
     n_features = DEFAULT_FEATURES if choices.n_features is None else int(choices.n_features)
     if choices.form == "paired" and n_features % 2:
-        raise ValueError(
+        raise InputError(
             f"n_features must be even, since features come as pairs of cosine and sine, got {n_features}: use "
             f"{n_features + 1}, or form='phase' for any number."
         )
@@ -131,7 +132,7 @@ def draw_points(law: Any, n: int, n_columns: int, *, sampling: str, rng: np.rand
         directions, u = directions_and_lengths(n, n_columns, sampling=sampling, rng=rng)
         return directions * _checked_quantile(law, law.quantile(u, n_columns), u)[:, None]
     if sampling == "orthogonal":
-        raise ValueError(
+        raise InputError(
             f"sampling='orthogonal' needs a radial law, and the frequencies of {type(law).__name__} are independent by "
             "column: use sampling='qmc' or 'iid'."
         )
@@ -142,7 +143,7 @@ def draw_points(law: Any, n: int, n_columns: int, *, sampling: str, rng: np.rand
 def _checked_quantile(law: Any, values: Array, u: Array) -> Array:
     """Frequencies as a kernel's quantile gave them, if they are finite and as many as the uniform numbers."""
     if np.shape(values) != u.shape or not np.isfinite(values).all():
-        raise ValueError(
+        raise InputError(
             f"{type(law).__name__}.quantile must turn numbers in (0, 1) of shape {u.shape} into finite ones of that shape, "
             f"got shape {np.shape(values)}{'' if np.isfinite(values).all() else ' with NaN or infinite values'}."
         )

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from bochner.arrays import Array, cholesky, dense, double, dtype_of, is_foreign, is_plain, namespace, place, solve_rows
+from bochner.errors import InputError
 from bochner.features.base import FEW_ROWS, FeatureGradient
 from bochner.kernels import Kernel
 
@@ -85,7 +86,7 @@ class CentreKernels:
         """The gradient of phi(x) . coef in x, for coef (M, c), as a function of rows (n, m): (n, m, c)."""
         kernel: Any = self.kernel
         if kernel.has_input_map or not hasattr(kernel, "row_gradients"):
-            raise ValueError(
+            raise InputError(
                 "Gradients in the rows are for kernels of plain differences such as Gaussian(), and "
                 f"{type(kernel).__name__} is none."
             )
@@ -249,7 +250,7 @@ def factorise(make: Callable[[], Array], *, eps: float) -> tuple[Array, float]:
         xp, size = namespace(matrix), matrix.shape[0]
         scale = float(xp.linalg.trace(matrix)) / size
         if not 0 < scale < np.inf or jitter > 100 * size * scale:
-            raise ValueError(
+            raise InputError(
                 "The kernel between the centres is not positive, or not finite: standardise the columns, or look for "
                 "huge values."
             )

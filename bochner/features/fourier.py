@@ -10,6 +10,7 @@ from typing import Self, cast
 import numpy as np
 
 from bochner.arrays import Array, double, is_plain, namespace, place
+from bochner.errors import InputError
 from bochner.features.base import FEW_ROWS, FeatureGradient
 from bochner.features.inputs import InputMap
 from bochner.features.trigonometry import write_cos_sin
@@ -137,8 +138,9 @@ class FourierMap:
     def gradient_of(self, coef: Array) -> Callable[[Array], Array]:
         """The gradient of phi(x) . coef in x, for coef (d, c), as a function of rows (n, m): (n, m, c)."""
         if self.inputs.width > 1 or self.kernel.has_input_map:
-            raise ValueError(
-                f"Gradients in the rows are for kernels without an input map, and {type(self.kernel).__name__} has one."
+            raise InputError(
+                f"Gradients in the rows are for kernels without an input map, and {type(self.kernel).__name__} "
+                "has one: use another."
             )
         xp = namespace(self.points)
         coef = place(coef, like=self.points)

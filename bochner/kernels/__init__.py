@@ -11,6 +11,7 @@ import difflib
 from collections.abc import Callable
 from functools import partial
 
+from bochner.errors import InputError
 from bochner.kernels.base import Kernel, ProductKernel, RadialKernel, StationaryKernel
 from bochner.kernels.homogeneous import (
     AdditiveKernel,
@@ -59,15 +60,17 @@ def get_kernel(kernel: str | Kernel) -> Kernel:
     if isinstance(kernel, Kernel):
         return kernel
     if isinstance(kernel, type) and issubclass(kernel, Kernel):
-        raise ValueError(f"kernel is the class {kernel.__name__}: give an object of it, {kernel.__name__}().")
+        raise InputError(
+            f"An object is needed, and kernel is the class {kernel.__name__}: give an object of it, {kernel.__name__}()."
+        )
     if not isinstance(kernel, str):
-        raise ValueError(f"kernel must be a name or a Kernel object, got {kernel!r}.")
+        raise InputError(f"kernel must be a name or a Kernel object, got {kernel!r}.")
     name = kernel.lower().replace("-", "_").replace(" ", "_")
     name = _OTHER_NAMES.get(name, name)
     if name not in KERNELS:
         near = difflib.get_close_matches(name, [*KERNELS, *_OTHER_NAMES], n=1, cutoff=0.6)
         hint = f"did you mean {near[0]!r}? " if near else ""
-        raise ValueError(f"Unknown kernel {kernel!r}: {hint}Known names: {', '.join(KERNELS)}.")
+        raise InputError(f"Unknown kernel {kernel!r}: {hint}Known names: {', '.join(KERNELS)}; or give a Kernel object.")
     return KERNELS[name]()
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from bochner.arrays import Array, squared_distances
+from bochner.errors import InputError
 from bochner.kernels.base import Kernel
 
 TYPICAL_VALUE = float(np.exp(-0.5))
@@ -24,13 +25,13 @@ def median_scale(kernel: Kernel, X: Array) -> float:
     without a bandwidth are refused. Where all rows are equal any scale does, and the answer is one.
     """
     if not kernel.has_bandwidth:
-        raise ValueError(
+        raise InputError(
             f"scale='median' asks for a bandwidth, and {type(kernel).__name__} has none (its scale weighs the columns): "
             "give a number, one number per column, or leave scale out."
         )
     mapped = kernel.transform(X)
     if np.max(np.abs(mapped)) > LARGEST:
-        raise ValueError(
+        raise InputError(
             f"scale='median' needs distances between rows, and values as large as {np.max(np.abs(X)):.3g} overflow them: "
             "standardise the columns first, for instance with sklearn.preprocessing.StandardScaler(), or give a scale."
         )

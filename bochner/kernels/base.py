@@ -30,6 +30,7 @@ from bochner.arrays import (
     weighted_products,
     weighted_squares,
 )
+from bochner.errors import InputError
 from bochner.kernels.checks import matrix, positive, refuse_large
 
 Gradient = dict[str, Any]
@@ -65,7 +66,7 @@ class Kernel(ABC):
         X = matrix(X, "X")
         Z = X if Z is None else matrix(Z, "Z")
         if X.shape[1] != Z.shape[1]:
-            raise ValueError(f"X has {X.shape[1]} columns and Z has {Z.shape[1]}: give both the same columns.")
+            raise InputError(f"X has {X.shape[1]} columns and Z has {Z.shape[1]}: give both the same columns.")
         self.check_rows(X, argument="X")
         self.check_rows(Z, argument="Z")
         return self.exact(X, Z)
@@ -107,7 +108,7 @@ class Kernel(ABC):
         """Frequencies g = s * h of base points h, a column each: (m, f) from (m, f), where the points are."""
         scales = self.scales(points.shape[0])
         if dtype_of(points) == np.float32 and scales.max() > LARGEST_IN_FLOAT32:
-            raise ValueError(
+            raise InputError(
                 f"scale={scales.max():.3g} is more than float32 can multiply by: give the rows in float64, or bring the "
                 "columns to a larger unit."
             )
@@ -170,11 +171,11 @@ class Kernel(ABC):
             kind, remedy = "NaN", "fill the gaps first, for instance with sklearn.impute.SimpleImputer()"
             if not np.isnan(host[row, column]):
                 kind, remedy = "inf", "replace it by a finite number, for instance with numpy.nan_to_num(X)"
-            raise ValueError(
+            raise InputError(
                 f"{where} holds {kind}, and {type(self).__name__} needs finite numbers: drop such rows, or {remedy}."
             )
         sign = ">" if self.open_below else ">="
-        raise ValueError(
+        raise InputError(
             f"Negative values in data passed to {type(self).__name__}: {where} holds {host[row, column]:g}, and the kernel "
             f"needs values {sign} {self.lower:g}. Put sklearn.preprocessing.MinMaxScaler(clip=True) before it, or use a "
             "kernel of differences such as 'gaussian'."
@@ -186,7 +187,7 @@ class Kernel(ABC):
         """The scale of each of ``n_columns`` columns: (m,), the shared one repeated."""
         scale = np.asarray(self.scale)
         if scale.ndim and scale.shape[0] != n_columns:
-            raise ValueError(
+            raise InputError(
                 f"scale has {scale.shape[0]} entries and the rows have {n_columns} columns: give one number, or "
                 f"{n_columns} of them."
             )
@@ -207,7 +208,10 @@ class Kernel(ABC):
         values, start = {}, 0
         theta = np.asarray(theta, dtype=np.float64)
         if theta.shape != self.theta.shape:
-            raise ValueError(f"theta has shape {theta.shape}, and this kernel has {self.theta.shape[0]} parameters.")
+            raise InputError(
+                f"theta has shape {theta.shape}, and this kernel has {self.theta.shape[0]} parameters: give one "
+                "number for each."
+            )
         for name, value in self.parameters.items():
             size = np.size(value)
             part = np.exp(theta[start : start + size])
@@ -220,7 +224,7 @@ class Kernel(ABC):
         parts = []
         for name, value in self.parameters.items():
             if name not in gradient:
-                raise ValueError(
+                raise InputError(
                     f"{type(self).__name__} names {name!r} in `learnable`, but has no derivative in it: return one from "
                     "`transform_derivatives`, or leave the name out of `learnable`."
                 )

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from bochner.arrays import Array, dense, is_foreign, namespace
+from bochner.errors import InputError
 
 
 def positive(value: Any, name: str) -> float | Array:
@@ -16,13 +17,13 @@ def positive(value: Any, name: str) -> float | Array:
             raise TypeError
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must be a positive number or a list of them, got {value!r}.") from None
+        raise InputError(f"{name} must be a positive number or a list of them, got {value!r}.") from None
     if array.ndim > 1 or array.size == 0:
-        raise ValueError(f"{name} must be one number or one per column, got an array of shape {array.shape}.")
+        raise InputError(f"{name} must be one number or one per column, got an array of shape {array.shape}.")
     wrong = ~((array > 0) & np.isfinite(array))
     if wrong.any():
         where = f"entry {int(np.flatnonzero(wrong)[0])} is " if array.ndim else ""
-        raise ValueError(
+        raise InputError(
             f"{name} must be positive and finite, got {where}{np.atleast_1d(array)[np.atleast_1d(wrong)][0]:g}."
         )
     if array.ndim == 0:
@@ -35,7 +36,7 @@ def refuse_large(name: str, argument: str, largest: float, dtype: Any) -> None:
     """An error where values of an additive kernel, which grow with the rows, have squares that overflow."""
     most = 1e15 if dtype == np.float32 else 1e120
     if largest > most:
-        raise ValueError(
+        raise InputError(
             f"{argument} holds numbers as large as {largest:.3g}, and the values of {name} grow with them until sums "
             f"overflow beyond {most:g}: divide the columns by a constant, or give histograms that sum to one."
         )
@@ -50,7 +51,7 @@ def matrix(X: Array, name: str) -> Array:
         X = np.asarray(dense(X))
         complex_numbers = X.dtype.kind == "c"
     if complex_numbers:
-        raise ValueError(f"{name} must hold real numbers, got {X.dtype}.")
+        raise InputError(f"{name} must hold real numbers, got {X.dtype}.")
     if is_foreign(X):
         X = X if xp.isdtype(X.dtype, "real floating") else xp.astype(X, xp.float64)
     else:
@@ -58,7 +59,7 @@ def matrix(X: Array, name: str) -> Array:
             try:
                 X = X.astype(np.float64)
             except (TypeError, ValueError):
-                raise ValueError(f"{name} must hold numbers, got {X.dtype}: encode text columns first.") from None
+                raise InputError(f"{name} must hold numbers, got {X.dtype}: encode text columns first.") from None
     if X.ndim != 2 or 0 in X.shape:
-        raise ValueError(f"{name} must be a table of at least one row and one column, got shape {tuple(X.shape)}.")
+        raise InputError(f"{name} must be a table of at least one row and one column, got shape {tuple(X.shape)}.")
     return X

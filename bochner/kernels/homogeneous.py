@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from bochner.arrays import Array, namespace, place
+from bochner.errors import InputError
 from bochner.kernels.base import Gradient, Kernel
 
 
@@ -141,7 +142,7 @@ class Exponentiated(Kernel):
         super().__post_init__()
         if np.any(np.asarray(self.additive.scale) != 1.0):
             inner = type(self.additive).__name__
-            raise ValueError(
+            raise InputError(
                 f"{type(self).__name__}.additive is a {inner} with a scale of its own: give the scale to the exponentiated "
                 f"kernel, {type(self).__name__}(additive={inner}(), scale=...)."
             )

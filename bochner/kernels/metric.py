@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+from array_api_compat import device
 
-from bochner.arrays import Array, dense, double, fetch, fetch64, place
+from bochner.arrays import Array, dense, double, fetch, fetch64, is_foreign, place
+from bochner.errors import InputError
 from bochner.kernels.base import Gradient, StationaryKernel
 from bochner.kernels.checks import positive
 
@@ -38,15 +41,15 @@ class MetricKernel(StationaryKernel):
     def __post_init__(self) -> None:
         base, metric = self.base, _finite_matrix(self.metric)
         if not isinstance(base, StationaryKernel) or isinstance(base, MetricKernel):
-            raise ValueError(f"MetricKernel.base must be a kernel of differences such as Gaussian(), got {base!r}.")
+            raise InputError(f"MetricKernel.base must be a kernel of differences such as Gaussian(), got {base!r}.")
         if base.has_input_map or base.learnable != ("scale",):
-            raise ValueError(
+            raise InputError(
                 f"MetricKernel.base is {type(base).__name__}, which has an input map of its own: use a kernel of plain "
                 "differences such as Gaussian(), and map the rows yourself if you want that."
             )
         scale = np.asarray(positive(self.scale, "MetricKernel.scale"))
         if scale.ndim and scale.shape[0] != metric.shape[0]:
-            raise ValueError(f"scale has {scale.shape[0]} entries and the metric {metric.shape[0]} rows: give as many.")
+            raise InputError(f"scale has {scale.shape[0]} entries and the metric {metric.shape[0]} rows: give as many.")
         metric = metric * base.scales(metric.shape[1]) * (scale[:, None] if scale.ndim else scale)
         metric.flags.writeable = False
         object.__setattr__(self, "base", base.replace(scale=1.0))
@@ -71,7 +74,24 @@ class MetricKernel(StationaryKernel):
         return self.between(self.embed(X), self.embed(Z))
 
     def embed(self, X: Array) -> Array:
-        return X @ place(self.metric, like=X)
+        return X @ self._like(X)
+
+    def _like(self, X: Array) -> Array:
+        """The metric where X is; of another device than the host it stays there for the next time."""
+        if not is_foreign(X):
+            return place(self.metric, like=X)
+        where = str(X.dtype), str(device(X))
+        if where not in self._elsewhere:
+            self._elsewhere[where] = place(self.metric, like=X)
+        return self._elsewhere[where]
+
+    @cached_property
+    def _elsewhere(self) -> dict[tuple[str, str], Array]:
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the copies on devices."""
+        return {name: value for name, value in self.__dict__.items() if name != "_elsewhere"}
 
     def between(self, U: Array, V: Array) -> Array:
         return self.base.exact(U, V)
@@ -98,7 +118,10 @@ class MetricKernel(StationaryKernel):
     def scales(self, n_columns: int) -> Array:
         """How sensitive the kernel is to each column alone: the lengths of the rows of A, (m,)."""
         if n_columns != self.metric.shape[0]:
-            raise ValueError(f"metric has {self.metric.shape[0]} rows and the rows of data have {n_columns} columns.")
+            raise InputError(
+                f"metric has {self.metric.shape[0]} rows and the rows of data have {n_columns} columns: give a metric "
+                "for them."
+            )
         return np.linalg.norm(self.metric, axis=1)
 
     @property
@@ -109,7 +132,10 @@ class MetricKernel(StationaryKernel):
     def with_theta(self, theta: Array) -> Self:
         theta = np.asarray(theta, dtype=np.float64)
         if theta.shape != (self.metric.size,):
-            raise ValueError(f"theta has shape {theta.shape}, and this kernel has {self.metric.size} parameters.")
+            raise InputError(
+                f"theta has shape {theta.shape}, and this kernel has {self.metric.size} parameters: give one number "
+                "for each."
+            )
         return self.replace(metric=theta.reshape(self.metric.shape))
 
     def unconstrain(self, gradient: Gradient) -> Array:
@@ -141,8 +167,8 @@ def _finite_matrix(value: Any) -> Array:
     try:
         matrix = np.array(fetch(value), dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"MetricKernel.metric must be a matrix of real numbers, got {value!r}.") from None
+        raise InputError(f"MetricKernel.metric must be a matrix of real numbers, got {value!r}.") from None
     if matrix.ndim != 2 or 0 in matrix.shape or not np.isfinite(matrix).all():
         what = f"shape {matrix.shape}" if matrix.ndim != 2 or 0 in matrix.shape else "NaN or infinite entries"
-        raise ValueError(f"MetricKernel.metric must be a finite matrix, columns of the rows by directions, got {what}.")
+        raise InputError(f"MetricKernel.metric must be a finite matrix, columns of the rows by directions, got {what}.")
     return matrix

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bochner.arrays import Array, namespace
+from bochner.errors import InputError
 from bochner.kernels.base import ProductKernel
 from bochner.kernels.stationary import Laplacian
 
@@ -25,7 +26,7 @@ class SkewedKernel(ProductKernel):
     def __post_init__(self) -> None:
         super().__post_init__()
         if np.ndim(self.c):
-            raise ValueError(f"{type(self).__name__}.c must be one number, got {np.size(self.c)} of them.")
+            raise InputError(f"{type(self).__name__}.c must be one number, got {np.size(self.c)} of them.")
 
     @property
     def lower(self) -> float:

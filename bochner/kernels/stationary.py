@@ -8,6 +8,7 @@ import numpy as np
 from scipy import special
 
 from bochner.arrays import Array, fetch64, namespace, place
+from bochner.errors import InputError
 from bochner.kernels.base import ProductKernel, RadialKernel
 
 LARGE_NU = 80.0
@@ -79,7 +80,7 @@ class Matern(RadialKernel):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.nu > 0:
-            raise ValueError(f"Matern.nu must be positive, got {self.nu!r}: 0.5, 1.5 and 2.5 are the usual choices.")
+            raise InputError(f"Matern.nu must be positive, got {self.nu!r}: 0.5, 1.5 and 2.5 are the usual choices.")
 
     def quantile(self, u: Array, n_columns: int) -> Array:
         if np.isinf(self.nu):

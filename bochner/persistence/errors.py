@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bochner.errors import FileContentError
+
 BROKEN = (
     ArithmeticError,
     AssertionError,
@@ -15,5 +17,5 @@ BROKEN = (
 """What Python and NumPy raise where a file holds other things than it should: never more than a message is made of it."""
 
 
-class ModelFileError(ValueError):
+class ModelFileError(FileContentError):
     """A model that cannot be saved, or a file that holds no model that can be loaded: damaged, foreign, or too new."""

@@ -34,6 +34,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Array
 from bochner.durable import replace_file
+from bochner.errors import MissingPackageError
 from bochner.persistence import registry
 from bochner.persistence.checks import check_model
 from bochner.persistence.codec import Decoder, Encoder
@@ -340,7 +341,7 @@ def _what_it_is(start: bytes, size: int) -> str:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ModelFileError("Its header has a key twice.")
+        raise ModelFileError("Its header has a key twice. Save the model again.")
     return found
 
 
@@ -352,6 +353,6 @@ def _safetensors(part: str = "") -> Any:
     try:
         return import_module(f"safetensors.{part}" if part else "safetensors")
     except ImportError as error:
-        raise ImportError(
+        raise MissingPackageError(
             'Files of models are written and read by safetensors, which is not here: pip install "bochner[save]"'
         ) from error

@@ -10,6 +10,7 @@ import numpy as np
 
 from bochner.arrays import Array
 from bochner.durable import replace_file
+from bochner.errors import MissingPackageError
 
 OPSET, ML_OPSET, IR_VERSION = 17, 2, 8
 """Versions of the operators and of the file that are written: old enough for runtimes of some years ago."""
@@ -152,5 +153,5 @@ def _onnx() -> Any:
         import onnx.helper
         import onnx.numpy_helper
     except ImportError as error:
-        raise ImportError('Graphs are written by onnx, which is not here: pip install "bochner[onnx]"') from error
+        raise MissingPackageError('Graphs are written by onnx, which is not here: pip install "bochner[onnx]"') from error
     return onnx

@@ -258,5 +258,5 @@ def _found(table: dict[type, Callable[..., str]], value: Any) -> Callable[..., s
             return table[cls]
     raise ModelFileError(
         f"{type(value).__name__} has no form in ONNX: the kernels of bochner.kernels.KERNELS have one; kernels of "
-        "differences of your own have one on random features, with finish='fourier'."
+        "differences of your own have one on random features: fit with finish='fourier'."
     )

@@ -14,7 +14,7 @@ import numpy as np
 from bochner.persistence.onnx_graph import Graph
 from bochner.tables import TableEncoder
 from bochner.tables.cells import MISSING_TEXT
-from bochner.tables.columns import Blank, Encoding, Levels, Numbers, Times, Truth
+from bochner.tables.columns import Blank, Encoding, Levels, Numbers, Sums, Times, Truth, WrittenTimes
 
 
 def table_rows(graph: Graph, encoder: TableEncoder, prefix: str = "") -> str:
@@ -68,6 +68,8 @@ def _zeros(graph: Graph, rows: str) -> str:
 _WRITERS: dict[type, Callable[[Graph, Any, str], str]] = {
     Numbers: _numbers,
     Truth: _numbers,
+    Sums: _numbers,
     Levels: _levels,
     Times: _times,
+    WrittenTimes: _times,
 }

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from bochner.arrays import Array, fetch64
+from bochner.errors import MissingPackageError
 
 Axes = Any
 """A ``matplotlib.axes.Axes``."""
@@ -22,7 +23,7 @@ def given_or_new(ax: Axes | None) -> Axes:
     try:
         from matplotlib import pyplot
     except ImportError as error:
-        raise ImportError("Drawing needs Matplotlib: pip install 'bochner[plots]'.") from error
+        raise MissingPackageError("Drawing needs Matplotlib: pip install 'bochner[plots]'.") from error
     return pyplot.subplots(layout="constrained")[1]
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from bochner.arrays import Array, fetch64
+from bochner.errors import InputError
 from bochner.features import FeatureMap
 from bochner.kernels import Kernel, get_kernel
 from bochner.plots.axes import MAX_DOTS, Axes, draw_diagonal, evenly, given_or_new, ink, plain_ticks, rms_error
@@ -46,12 +47,12 @@ def plot_kernel(
     """
     kernel = get_kernel(kernel)
     if feature_map is not None and feature_map.n_columns != 1:
-        raise ValueError(
+        raise InputError(
             f"plot_kernel draws rows of one column, and this feature map takes {feature_map.n_columns}: fit one on X[:, :1]."
         )
     several = np.size(kernel.scale) > 1
     if several and feature_map is not None:
-        raise ValueError(
+        raise InputError(
             f"kernel has {np.size(kernel.scale)} scales, and the feature map is one of a single column: give the map's own "
             "kernel, feature_map.kernel."
         )
@@ -96,7 +97,7 @@ def plot_gram(
     """
     K = fetch64(K)
     if K.ndim != 2:
-        raise ValueError(f"K must be a matrix, got an array of {K.ndim} dimensions.")
+        raise InputError(f"K must be a matrix, got an array of {K.ndim} dimensions.")
     low, high = (None, None) if limits is None else limits
     ax = given_or_new(ax)
     image = ax.imshow(K, vmin=low, vmax=high, cmap=cmap, interpolation="nearest")
@@ -119,7 +120,7 @@ def plot_approximation(exact: Array, approximate: Array, ax: Axes | None = None)
     """
     exact, approximate = fetch64(exact), fetch64(approximate)
     if exact.shape != approximate.shape:
-        raise ValueError(
+        raise InputError(
             f"exact has shape {exact.shape} and approximate has shape {approximate.shape}: give the same entries twice."
         )
     x, y = exact.ravel(), approximate.ravel()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from bochner.arrays import fetch64
+from bochner.errors import InputError
 from bochner.estimators.encoding import column_names
 from bochner.plots.axes import MAX_DOTS, Axes, draw_diagonal, evenly, few_ticks, given_or_new, ink, plain_ticks, rms_error
 
@@ -23,6 +24,8 @@ FOOT = 0.2
 def plot_relevance(model: Any, ax: Axes | None = None, top: int = 20) -> Axes:
     """The relevance of each column to what a model predicts as bars, the ``top`` most relevant ones from the top down.
 
+    Columns are those of the table; what they were encoded as counts to them.
+
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes
@@ -34,8 +37,8 @@ def plot_relevance(model: Any, ax: Axes | None = None, top: int = 20) -> Axes:
     """
     require(model, "relevance_")
     if top < 1:
-        raise ValueError(f"top must be the number of columns to show, at least 1, got {top!r}.")
-    everything = model.relevance_by_name()
+        raise InputError(f"top must be the number of columns to show, at least 1, got {top!r}.")
+    everything = model.relevance_by_name(by="column")
     names, values = list(everything)[:top], list(everything.values())[:top]
     ax = given_or_new(ax)
     ax.barh(range(len(names)), values, color="C0", height=0.7)
@@ -106,7 +109,7 @@ def plot_metric(model: Any, ax: Axes | None = None, top: int = 20) -> Axes:
     """
     metric = require(model, "metric_", "KernelRegressor or KernelClassifier")
     if top < 1:
-        raise ValueError(f"top must be the number of columns to show, at least 1, got {top!r}.")
+        raise InputError(f"top must be the number of columns to show, at least 1, got {top!r}.")
     shown = np.sort(np.argsort(-np.diagonal(metric), kind="stable")[:top])
     names = column_names(model)
     values = metric[np.ix_(shown, shown)] / max(float(np.abs(metric).max()), np.finfo(np.float64).tiny)
@@ -140,7 +143,7 @@ def plot_selection(model: Any, ax: Axes | None = None, top: int = 12) -> Axes:
         if each["stage"] == "unseen rows"
     ]
     if not records:
-        raise ValueError("This model compared nothing: its effort was 'fast', or its parameters left nothing to choose.")
+        raise InputError("This model compared nothing: its effort was 'fast', or its parameters left nothing to choose.")
     groups: dict[str, list[dict[str, Any]]] = {}
     for record in records:
         label = f"{record['kernel']}, {record['start']}, {record['metric']}, {record['finish']}"
@@ -177,11 +180,14 @@ def plot_calibration(model: Any, X: Any, y: Any, ax: Axes | None = None) -> Axes
     if not hasattr(model, "predict_proba"):
         advice = "" if hasattr(model, "classes_") else ": for a regressor, use plot_predictions"
         name = type(model).__name__
-        raise ValueError(f"plot_calibration draws classifiers with probabilities, and {name} has no predict_proba{advice}.")
+        raise InputError(f"plot_calibration draws classifiers with probabilities, and {name} has no predict_proba{advice}.")
     labels = np.asarray(y)
     probabilities = fetch64(model.predict_proba(X))
     if labels.shape != (len(probabilities),):
-        raise ValueError(f"y must have one label for each of the {len(probabilities)} rows of X, got shape {labels.shape}.")
+        raise InputError(
+            f"y must have one label for each of the {len(probabilities)} rows of X, got shape {labels.shape}: give "
+            "both alike."
+        )
     if len(model.classes_) == 2:
         predicted, happened = probabilities[:, 1], labels == model.classes_[1]
         names = f"probability of {model.classes_[1]}", f"share of rows that are {model.classes_[1]}"
@@ -220,12 +226,14 @@ def plot_predictions(model: Any, X: Any, y: Any, ax: Axes | None = None) -> Axes
     'predicted'
     """
     if hasattr(model, "classes_"):
-        raise ValueError(f"plot_predictions draws regressors, and {type(model).__name__} has classes: use plot_calibration.")
+        raise InputError(f"plot_predictions draws regressors, and {type(model).__name__} has classes: use plot_calibration.")
     knows = getattr(model, "moments_", None) is not None
     predictions, deviations = model.predict(X, return_std=True) if knows else (model.predict(X), None)
     predictions, targets = fetch64(predictions), fetch64(np.asarray(y))
     if predictions.shape != targets.shape:
-        raise ValueError(f"y has shape {targets.shape} and the predictions have shape {predictions.shape}.")
+        raise InputError(
+            f"y has shape {targets.shape} and the predictions have shape {predictions.shape}: give a y of theirs."
+        )
     n, columns = len(targets), targets.reshape(len(targets), -1).shape[1]
     chosen = evenly(n, MAX_BARS if knows else MAX_DOTS)
     ax = given_or_new(ax)
@@ -248,7 +256,7 @@ def plot_predictions(model: Any, X: Any, y: Any, ax: Axes | None = None) -> Axes
 def require(model: Any, attribute: str, known: str = "KernelRegressor, KernelClassifier or KernelRidgeGD") -> Any:
     """An attribute of a fitted model, of the classes that are ``known`` to have it."""
     if not hasattr(model, attribute):
-        raise ValueError(f"{type(model).__name__} has no {attribute}: give a {known} after fit.")
+        raise InputError(f"{type(model).__name__} has no {attribute}: give a {known} after fit.")
     return getattr(model, attribute)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from bochner.errors import InputError
 from bochner.estimators.encoding import seen_width
 from bochner.plots.axes import Axes, given_or_new
 from bochner.plots.learned import (
@@ -49,11 +50,11 @@ class Picture:
 def pictures(model: Any, X: Any = None, y: Any = None) -> list[Picture]:
     """The pictures that suit a fitted model; of how well it predicts where rows X and their targets y are given."""
     if (X is None) != (y is None):
-        raise ValueError("X and y come together: rows that the model has not seen, and their targets.")
+        raise InputError("X and y come together: give rows that the model has not seen, and their targets, or neither.")
     found = [*_of_weights(model), *_of_kernel(model), *_of_search(model)]
     found += [] if X is None else list(_of_rows(model, X, y))
     if not found:
-        raise ValueError(f"There is nothing to draw of this {type(model).__name__}: give a model of bochner's after fit.")
+        raise InputError(f"There is nothing to draw of this {type(model).__name__}: give a model of bochner's after fit.")
     return found
 
 
@@ -111,7 +112,7 @@ def _of_kernel(model: Any) -> Iterator[Picture]:
             "relevance of the columns",
             "How much predictions change where a column has the values of other rows, in units of the largest.",
             lambda ax: plot_relevance(model, ax),
-            rows=min(20, seen_width(model)),
+            rows=min(20, len(model.relevance_by_name(by="column"))),
         )
     if hasattr(model, "kernel_"):
         first, *second = leading_columns(model, 2)
@@ -134,7 +135,7 @@ def _of_kernel(model: Any) -> Iterator[Picture]:
             "metric",
             "Which columns move rows apart (the diagonal), and which do so together.",
             lambda ax: plot_metric(model, ax),
-            rows=min(20, seen_width(model)),
+            rows=min(20, len(model.relevance_by_name(by="column"))),
         )
         yield Picture(
             "learned",
@@ -184,7 +185,8 @@ def _of_rows(model: Any, X: Any, y: Any) -> Iterator[Picture]:
         yield Picture(
             "quality",
             "predicted against true",
-            "On the diagonal predictions are right; bars are two standard deviations to each side.",
+            "On the diagonal predictions are right"
+            + ("; bars are two standard deviations to each side." if getattr(model, "moments_", None) is not None else "."),
             lambda ax: plot_predictions(model, X, y, ax),
         )
     if _can_shrink(model):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from bochner.arrays import Array, fetch64
+from bochner.errors import InputError
 from bochner.estimators.encoding import column_names, seen_width
 from bochner.plots.axes import Axes, evenly, given_or_new, ink
 from bochner.plots.kernels import _reach
@@ -63,7 +64,7 @@ def plot_learned_kernel(
     kernel = require(model, "kernel_", "KernelRegressor, KernelClassifier, KernelRidgeGD or FourierFeatures")
     pair = columns if isinstance(columns, tuple | list) else (columns,)
     if len(pair) not in (1, 2):
-        raise ValueError(f"columns must be one column or two, got {len(pair)} of them.")
+        raise InputError(f"columns must be one column or two, got {len(pair)} of them.")
     chosen = [column_of(model, column) for column in pair]
     of_histograms = bool(np.isfinite(kernel.lower))
     centre = (1.0 if of_histograms else 0.0) if centre is None else float(centre)
@@ -119,7 +120,7 @@ def plot_frequencies(model: Any, ax: Axes | None = None, column: str | int | Non
     """
     feature_map = require(model, "feature_map_", "KernelRegressor, KernelClassifier or FourierFeatures")
     if not hasattr(feature_map, "frequencies"):
-        raise ValueError(f"{type(feature_map).__name__} has no random frequencies: fit with finish='fourier' to have some.")
+        raise InputError(f"{type(feature_map).__name__} has no random frequencies: fit with finish='fourier' to have some.")
     i = column_of(model, column)
     frequencies = fetch64(feature_map.frequencies)[i :: feature_map.n_columns].ravel() / _spread(model)[i]
     x, density = frequency_density(model.kernel_, seen_width(model), i)
@@ -189,7 +190,7 @@ def plot_directions(model: Any, ax: Axes | None = None, k: int = 3, top: int = 1
     require(model, "metric_", "KernelRegressor, KernelClassifier or KernelRidgeGD")
     for name, value in (("k", k), ("top", top)):
         if value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value!r}.")
+            raise InputError(f"{name} must be at least 1, got {value!r}.")
     found = model.leading_directions(k)
     names = column_names(model)
     weights = np.array([[each["weights"][name] for each in found] for name in names])
@@ -215,10 +216,12 @@ def column_of(model: Any, column: str | int | None) -> int:
     if isinstance(column, str):
         if column not in names:
             some = ", ".join(repr(names[i]) for i in evenly(len(names), 8))
-            raise ValueError(f"There is no column {column!r}: give a number, or a name such as {some}.")
+            raise InputError(f"There is no column {column!r}: give a number, or a name such as {some}.")
         return names.index(column)
     if not -len(names) <= column < len(names):
-        raise ValueError(f"There is no column {column}: the model has {len(names)}, from 0 to {len(names) - 1}.")
+        raise InputError(
+            f"There is no column {column}: the model has {len(names)}, from 0 to {len(names) - 1}: give one of those."
+        )
     return int(column) % len(names)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from bochner.arrays import Array
+from bochner.errors import InputError
 from bochner.plots.axes import Axes, colours, few_ticks, given_or_new, ink, plain_ticks
 from bochner.plots.learned import require
 
@@ -79,9 +80,9 @@ def plot_path(model: Any, ax: Axes | None = None, target: int = 0) -> Axes:
         chosen = (
             "One kernel in place of all" if getattr(model, "refit_", None) == "joint" else "The plain average of the kernels"
         )
-        raise ValueError(f"{chosen} was chosen, which has no path: fit with l1_ratio=1.0 to see one.")
+        raise InputError(f"{chosen} was chosen, which has no path: fit with l1_ratio=1.0 to see one.")
     if not 0 <= target < path.norms.shape[2]:
-        raise ValueError(f"target must be from 0 to {path.norms.shape[2] - 1}, got {target!r}.")
+        raise InputError(f"target must be from 0 to {path.norms.shape[2] - 1}, got {target!r}.")
     new, ax = ax is None, given_or_new(ax)
     n_colours = colours()
     chosen = path.norms[int(np.argmin(np.abs(path.alphas - model.alpha_))), :, target]

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bochner.arrays import Array
+from bochner.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,12 @@ def accuracy_of(labels: Array, scores: Array) -> Accuracy:
     """The accuracy of scores (n, c) for rows of the classes ``labels`` (n,), each of which occurs."""
     labels, scores = np.asarray(labels), np.asarray(scores)
     if scores.ndim != 2 or labels.shape != scores.shape[:1]:
-        raise ValueError(f"labels must be (n,) and scores (n, c): got {labels.shape} and {scores.shape}.")
+        raise InputError(f"labels must be (n,) and scores (n, c): got {labels.shape} and {scores.shape}.")
     if not np.isfinite(scores).all():
-        raise ValueError("scores must be finite.")
+        raise InputError("scores must be finite.")
     counts = np.bincount(labels, minlength=scores.shape[1])
     if len(counts) > scores.shape[1] or counts.min() == 0:
-        raise ValueError(f"every class must have a test row, got {counts.tolist()} of {scores.shape[1]} classes.")
+        raise InputError(f"every class must have a test row, got {counts.tolist()} of {scores.shape[1]} classes.")
     right = scores.argmax(axis=1) == labels
     shares = np.bincount(labels, weights=right, minlength=scores.shape[1]) / counts
     return Accuracy(float(shares.mean()), tuple(float(share) for share in shares))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bochner.errors import InputError
 
-class ReproduceError(ValueError):
+
+class ReproduceError(InputError):
     """One line: what was expected, what came, what to type instead."""

@@ -134,8 +134,9 @@ def group_lasso(bench: Bench) -> Measured:
     options: GroupLasso = bench.run.options
     training = bench.problem.training(bench.run.n)
     targets = training.targets[:, :1] if options.one_class else training.targets
-    found, models = Measured({"n": training.rows.n}), []
     few = options.roots_from is None or training.rows.n < options.roots_from
+    n_features = options.few_features if few and options.few_features is not None else options.n_features
+    found, models = Measured({"n": training.rows.n, "n_features": n_features}), []
     on_roots = not few and bench.problem.histograms
     distance = squared_distance if on_roots else distance_of(bench.problem)
 
@@ -144,7 +145,8 @@ def group_lasso(bench: Bench) -> Measured:
             rows = roots_of(training.rows) if on_roots else training.rows
             model = MultipleKernelRegressor(
                 kernels_of(widths_of(rows, distance), distance),
-                n_features=options.n_features,
+                n_features=n_features,
+                n_coordinates=options.n_coordinates,
                 l1_ratio="auto" if options.refit else 1.0,
                 refit="auto" if options.refit else None,
                 shared_weights=False,

@@ -41,6 +41,10 @@ class GroupLasso:
 
     n_features: int = 375
     """Of each kernel."""
+    few_features: int | None = None
+    """Of each kernel where rows are fewer than ``roots_from``; None: no others."""
+    n_coordinates: int | None = None
+    """Of the rows in place of the features of each kernel, at most, where there are more features than rows."""
     roots_from: int | None = None
     """Training rows from which kernels of histograms are Gaussian on roots of bins, faster than exponentiated chi2."""
     draws: int = 1

@@ -33,7 +33,8 @@ TIMES = """## Seconds, in words
 Seconds of learners on the host are those of its processor, over all threads, so that other programs do not count; those of
 the clock stand beside them in the rows. Seconds of a device are those of the clock. Slopes are powers of n by least squares
 on logarithms, over sizes from {start:,} rows on where a learner has {few} such sizes or more, else over all of its sizes:
-below, costs that do not depend on n count most.
+below, costs that do not depend on n count most. Sizes at which a learner has another number of features than at its largest
+are left out with them, so that a slope is not flattered.
 """
 
 

@@ -198,9 +198,9 @@ COMMON_DEPARTURES = (
     "four use the squared loss, so that each learner on features has the problem of its exact counterpart. The paper's "
     "GMKL has the epsilon-insensitive loss.",
     "The kernel of RFF-SKL and KRR-GD is Gaussian on roots of histograms with one scale for each descriptor, learned for "
-    "all classes together. It is learned on two halves of the training "
-    "images, each predicted from the other; the paper has "
-    "one training and one validation part, which here left too few images to learn scales on.",
+    "all classes together. It is learned on parts of the training images, two halves where nothing else is said, each "
+    "predicted from the others; the paper has one training and one validation part, which here left too few images to "
+    "learn scales on.",
     "The penalty of RFF-GL is chosen on the held-out images, one for all classes. GMKL has the cost C of the same problem "
     "by the paper's equivalence, alpha = sqrt(2) / (C n), and no search of its own.",
 )

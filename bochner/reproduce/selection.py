@@ -49,6 +49,8 @@ class ClassTime:
 
     mean: float
     deviation: float = 0.0
+    n_features: int | None = None
+    """Features of each kernel, where sizes differ in them."""
 
 
 def class_times(rows: Sequence[Row], learner: str) -> dict[int, ClassTime]:
@@ -64,7 +66,7 @@ def class_time(row: Row) -> ClassTime:
     """The seconds of a row."""
     seconds = row["seconds"]
     if "classes" not in seconds:
-        return ClassTime(seconds["total"])
+        return ClassTime(seconds["total"], n_features=row["result"].get("n_features"))
     each = seconds["kernels"] + np.array(seconds["classes"])
     return ClassTime(float(each.mean()), float(each.std()))
 
@@ -72,13 +74,15 @@ def class_time(row: Row) -> ClassTime:
 SLOPE_FROM, SLOPE_SIZES = 2500, 3
 """Slopes are of sizes from the first of the paper's table on, where a learner has so many; else of all its sizes.
 
-Below, costs that do not depend on n count most.
+Below, costs that do not depend on n count most. Sizes with other numbers of features than the largest are left out too:
+with more features for fewer rows, a slope would be flattered.
 """
 
 
 def sizes_of_slope(times: dict[int, ClassTime]) -> list[int]:
     """The sizes whose times make a slope."""
-    large = [n for n in sorted(times) if n >= SLOPE_FROM]
+    last = times[max(times)].n_features if times else None
+    large = [n for n in sorted(times) if n >= SLOPE_FROM and times[n].n_features == last]
     return large if len(large) >= SLOPE_SIZES else sorted(times)
 
 

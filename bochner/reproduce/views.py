@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from bochner.archives import DENSEST, read_arrays
 from bochner.arrays import Array
 from bochner.reproduce.errors import ReproduceError
+from bochner.reproduce.mat_files import read_mat
 from bochner.reproduce.protocol import WEIGHTS, Problem, Protocol, Views, labels_of, rows_to_test
 from bochner.reproduce.rows import key_of
 
@@ -124,11 +126,9 @@ def read_views(path: Path) -> ViewsFile:
 
 def _from_npz(path: Path) -> tuple[dict[str, Any], Array, dict[str, Any]]:
     try:
-        if not zipfile.is_zipfile(path):
-            raise zipfile.BadZipFile("it is no archive of arrays")
-        with np.load(path, allow_pickle=False) as found:
-            arrays = {name: found[name] for name in found.files}
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        with open(path, "rb") as file:
+            arrays = read_arrays(file)
+    except (OSError, ValueError) as error:
         raise ReproduceError(f"{path}: this file cannot be read as npz ({error}); save it again by numpy.savez.") from error
     views = sorted((name for name in arrays if re.fullmatch("view_[0-9]+", name)), key=lambda name: int(name[5:]))
     if not views or "y" not in arrays:
@@ -166,13 +166,7 @@ def _more_of(path: Path, arrays: Mapping[str, Array], labels: Array) -> dict[str
 
 
 def _from_mat(path: Path) -> tuple[dict[str, Any], Array]:
-    from scipy.io import loadmat
-    from scipy.io.matlab import MatReadError
-
-    try:
-        found = loadmat(path)
-    except (OSError, ValueError, TypeError, NotImplementedError, MatReadError) as error:
-        raise ReproduceError(f"{path}: this file cannot be read as MATLAB 5 ({error}); save it as npz.") from error
+    found = read_mat(path)
     views, labels = _first(found, VIEWS_IN_MAT), _first(found, LABELS_IN_MAT)
     if views is None or labels is None or views.dtype != object or not labels.size:
         there = ", ".join(name for name in found if not name.startswith("_")) or "nothing"
@@ -188,13 +182,17 @@ def _first(found: Mapping[str, Any], names: tuple[str, ...]) -> Any:
 
 def _table(path: Path, name: str, view: Any, n_rows: int) -> Array:
     """One view as a table (n, q); where it has rows for columns it is turned."""
+    if hasattr(view, "toarray") and 8 * math.prod(view.shape) > DENSEST * path.stat().st_size:
+        told = f"{name} is sparse, and with all its zeros, {view.shape}, larger than expected of a file of this size"
+        raise ReproduceError(f"{path}: {told}; take out columns of zeros.")
     dense = view.toarray() if hasattr(view, "toarray") else np.asarray(view)
     if dense.ndim != 2 or not dense.size or dense.dtype.kind not in "buif" or n_rows not in dense.shape:
         told = (
             f"{name} must be a table of numbers with {n_rows} rows, as many as y, got shape {dense.shape} of {dense.dtype}"
         )
         raise ReproduceError(f"{path}: {told}; {FORM}.")
-    table = (dense if len(dense) == n_rows else dense.T).astype(np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):  # too large for float32, or no numbers: told below
+        table = (dense if len(dense) == n_rows else dense.T).astype(np.float32)
     if not np.isfinite(table).all():
         raise ReproduceError(
             f"{path}: {name} holds numbers that are not finite; take out the rows or columns that have them."

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from bochner.arrays import Array
+from bochner.errors import InputError
 
 if TYPE_CHECKING:
     from bochner.rows.source import Block
@@ -19,7 +20,7 @@ Names = tuple[str, ...] | None
 def whole_number(name: str, value: Any) -> int:
     """``value`` as an int, or an error where it is not a whole number, one or more."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or int(value) < 1:
-        raise ValueError(f"{name} must be a whole number, 1 or more, got {value!r}.")
+        raise InputError(f"{name} must be a whole number, 1 or more, got {value!r}.")
     return int(value)
 
 
@@ -30,7 +31,7 @@ def check_dtype(dtype: Any) -> Any:
     except TypeError:
         found = None
     if found not in (np.float32, np.float64):
-        raise ValueError(f"dtype must be 'float32' or 'float64', got {dtype!r}.")
+        raise InputError(f"dtype must be 'float32' or 'float64', got {dtype!r}.")
     return found
 
 
@@ -67,14 +68,14 @@ def check_values(block: Block, where: str, before: int, names: Names, target_nam
             _refuse(block, where, before, bad[0], "weight", bad[2])
         if block.weight.min(initial=0) < 0:
             row = int(np.argmax(block.weight < 0))
-            raise ValueError(
+            raise InputError(
                 f"{_place(block, where, before, row, 'weight')} is {block.weight[row]}: weights must be zero or more."
             )
 
 
 def _refuse(block: Block, where: str, before: int, row: int, label: str, value: float) -> None:
     what = f"infinity in {block.X.dtype}" if np.isinf(value) else "NaN or a missing value"
-    raise ValueError(
+    raise InputError(
         f"{_place(block, where, before, row, label)} holds {what}: drop that row, or fill the gap first, "
         "for instance with sklearn.impute.SimpleImputer()."
     )

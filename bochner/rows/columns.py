@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bochner.errors import InputError
 from bochner.rows.files import suggest
 
 Column = str | int
@@ -53,15 +54,18 @@ class Wanted:
         for i in chosen:
             if i in apart:
                 role = "weight" if i == weight else "target"
-                raise ValueError(
+                raise InputError(
                     f"{label(i, names)} is the {role} and also among columns: take it out of columns=, or change {role}=."
                 )
         if targets is not None and weight in targets:
-            raise ValueError(f"{label(targets[0], names)} is both target and weight: give another weight=.")
+            raise InputError(f"{label(targets[0], names)} is both target and weight: give another weight=.")
         _refuse_twice([*chosen], names, "columns")
         _refuse_twice([*(targets or ())], names, "target")
         if not chosen:
-            raise ValueError(f"{where} has no columns left for X: its columns are {shown(names)}.")
+            raise InputError(
+                f"{where} has no columns left for X: its columns are {shown(names)}. Name fewer of them as target= "
+                "and weight=."
+            )
         return Choice(tuple(chosen), None if targets is None else tuple(targets), weight, not is_list(self.target))
 
 
@@ -70,17 +74,20 @@ def position(column: Any, names: Sequence[str] | int, where: str, role: str) -> 
     n = names if isinstance(names, int) else len(names)
     if isinstance(column, numbers.Integral) and not isinstance(column, bool):
         if not -n <= int(column) < n:
-            raise ValueError(f"{role}={column} is no column of {where}, which has {n}: give a number from 0 to {n - 1}.")
+            raise InputError(f"{role}={column} is no column of {where}, which has {n}: give a number from 0 to {n - 1}.")
         return int(column) % n
     if isinstance(column, str) and not isinstance(names, int):
         found = next((i for i, name in enumerate(names) if name == column), None)
         if found is not None:
             return found
         hint = suggest(column, names)
-        raise ValueError(f"{where} has no column {column!r} (asked for by {role}=).{hint} Its columns are {shown(names)}.")
+        raise InputError(
+            f"{where} has no column {column!r} (asked for by {role}=).{hint} Its columns are {shown(names)}. Name one "
+            "of these."
+        )
     expected = "a number" if isinstance(names, int) else "a name or a number"
     reason = ": its columns have no names" if isinstance(names, int) else ""
-    raise ValueError(f"{role} must be {expected} of a column of {where}{reason}, got {column!r}.")
+    raise InputError(f"{role} must be {expected} of a column of {where}{reason}, got {column!r}.")
 
 
 def label(i: int, names: Sequence[str] | int) -> str:
@@ -110,5 +117,5 @@ def _refuse_twice(chosen: list[int], names: Sequence[str] | int, role: str) -> N
     seen: set[int] = set()
     for i in chosen:
         if i in seen:
-            raise ValueError(f"{label(i, names)} is given twice in {role}=: give it once.")
+            raise InputError(f"{label(i, names)} is given twice in {role}=: give it once.")
         seen.add(i)

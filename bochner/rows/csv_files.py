@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bochner.errors import InputError
 from bochner.rows.files import COMPRESSED, need
 from bochner.rows.source import Counted
 from bochner.rows.tables import ENCODE, TableFile, is_plain_number
@@ -20,6 +21,8 @@ CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 """How pyarrow calls what a file is compressed by, by the end of its name."""
 DELIMITERS = (";", "\t", "|", ",")
 """What may separate columns, where a file seems to have only one."""
+NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+"""What looks like a number of a row in the place of a name."""
 MANY_NAMES = 4
 """Numbers in a row that are hardly in order by chance."""
 
@@ -35,6 +38,24 @@ class CsvStyle:
     decimal: str = "."
 
 
+def delimiter_of(path: Path, style: CsvStyle | None = None) -> str:
+    """What separates columns: as the style has it, or a tab in .tsv files and a comma in others."""
+    if style is not None and style.delimiter:
+        return style.delimiter
+    plain = path.with_suffix("") if path.suffix.lower() in COMPRESSED["csv"] else path
+    return "\t" if plain.suffix.lower() == ".tsv" else ","
+
+
+def csv_options(style: CsvStyle, delimiter: str, block_bytes: int, *, use_threads: bool = True, **convert: Any) -> Any:
+    """Options of pyarrow's reader: how to read, to parse and to convert. Columns without names are f0, f1, ..."""
+    csv = need("pyarrow.csv", "CSV files")
+    return (
+        csv.ReadOptions(block_size=block_bytes, use_threads=use_threads, autogenerate_column_names=style.header is False),
+        csv.ParseOptions(delimiter=delimiter),
+        csv.ConvertOptions(decimal_point=style.decimal, **convert),
+    )
+
+
 class CsvTable(TableFile):
     """A CSV file, perhaps compressed. Types are guessed from its first megabyte; numbers are then read as float64."""
 
@@ -44,19 +65,14 @@ class CsvTable(TableFile):
         super().__init__(path)
         self.style = style
         self.has_names = style.header is not False
-        suffixes = [suffix for suffix in path.suffixes if suffix not in COMPRESSED["csv"]]
         self.compression = CODECS.get(path.suffix.lower())
-        self.delimiter = style.delimiter or ("\t" if suffixes[-1:] == [".tsv"] else ",")
+        self.delimiter = delimiter_of(path, style)
 
     @contextmanager
     def _open(self, **convert: Any) -> Iterator[tuple[Any, Any]]:
         """A reader of batches, and the file as it is on disk."""
         pa, csv = need("pyarrow", "CSV files"), need("pyarrow.csv", "CSV files")
-        options = (
-            csv.ReadOptions(block_size=CSV_BYTES, use_threads=False, autogenerate_column_names=not self.has_names),
-            csv.ParseOptions(delimiter=self.delimiter),
-            csv.ConvertOptions(decimal_point=self.style.decimal, **convert),
-        )
+        options = csv_options(self.style, self.delimiter, CSV_BYTES, use_threads=False, **convert)
         with (
             pa.OSFile(str(self.path)) as file,
             pa.input_stream(file, compression=self.compression) as text,  # the reader would not close it at once
@@ -97,14 +113,7 @@ class CsvTable(TableFile):
     def check(self, schema: Any) -> None:
         super().check(schema)
         if len(schema.names) == 1:
-            other = [each for each in DELIMITERS if each not in (self.delimiter, self.style.decimal)]
-            line = self._first_line()
-            found = next((each for each in other if each in line), None)
-            if found is not None:
-                raise ValueError(
-                    f"{self.path} has one column where {self.delimiter!r} separates columns; it begins with {line[:60]!r}. "
-                    f"Say delimiter={found!r}."
-                )
+            refuse_one_column(str(self.path), self._first_line(), self.delimiter, self.style)
 
     def are_no_names(self, names: Sequence[str]) -> bool:
         return self.style.header is None and _is_a_row(names)
@@ -144,6 +153,17 @@ class CsvTable(TableFile):
             batch = next(iter(reader), None)
         values = [] if batch is None else batch.column(name).to_pylist()
         return next((value for value in values if value and not _is_number(value)), None)
+
+
+def refuse_one_column(where: str, line: str, delimiter: str, style: CsvStyle) -> None:
+    """An error where a line that was read as one column has something else that separates columns."""
+    others = [each for each in DELIMITERS if each not in (delimiter, style.decimal)]
+    found = next((each for each in others if each in line), None)
+    if found is not None:
+        raise InputError(
+            f"{where} has one column where {delimiter!r} separates columns; it begins with {line[:60]!r}. "
+            f"Say delimiter={found!r}."
+        )
 
 
 def _is_a_row(names: Sequence[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from copy import copy
@@ -13,7 +14,7 @@ from bochner.rows.columns import Wanted
 from bochner.rows.files import guarded
 from bochner.rows.source import Block, Layout, RowSource
 from bochner.rows.tables import TableFile, TablePart, find_columns, targets_and_weights
-from bochner.tables import TableEncoder
+from bochner.tables import TableEncoder, UnseenLevelsWarning
 
 LEARNING_ROWS = 2**13
 """Rows that are looked at at a time while levels are learned."""
@@ -24,6 +25,11 @@ class EncodedPart(TablePart):
 
     encoder: TableEncoder | None = None
 
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.told: set[str] = set()
+        """Columns whose levels that fit did not see have been told of."""
+
     def tables(self) -> Generator[Any, None, None]:
         """The columns of X as record batches, in a pass of its own."""
         names = [self.schema.names[i] for i in self.choice.X]
@@ -33,7 +39,16 @@ class EncodedPart(TablePart):
     def _block(self, start: int, batch: Any) -> Block:
         assert self.encoder is not None  # set before any pass
         names = [self.schema.names[i] for i in self.choice.X]
-        X = self.encoder.transform(batch.select(names)).astype(self.dtype, copy=False)
+        X, unseen = self.encoder.encode(batch.select(names))
+        for name in unseen.keys() - self.told:  # once for each file
+            self.told.add(name)
+            warnings.warn(
+                f"{self.name}, column {name!r} holds levels that fit did not see, such as {unseen[name][0]!r}: they count "
+                "as none of its levels.",
+                UnseenLevelsWarning,
+                stacklevel=2,
+            )
+        X = X.astype(self.dtype, copy=False)
         return Block(start, X, *targets_and_weights(batch, self.choice, self.schema.names))
 
 
@@ -75,7 +90,7 @@ class EncodedRows(RowSource):
 
     def _tell(self, encoder: TableEncoder) -> None:
         for part in self._parts:
-            part.encoder = encoder
+            part.encoder, part.told = encoder, set()
 
     def _tables(self) -> Iterator[Any]:
         for part in self._parts:

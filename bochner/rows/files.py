@@ -7,6 +7,7 @@ import glob
 import importlib
 import lzma
 import os
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Generator, Iterator, Sequence
@@ -14,6 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+
+from bochner.errors import FileAccessError, InputError, MissingFileError, MissingPackageError, StateError
 
 T = TypeVar("T")
 
@@ -41,7 +44,7 @@ COMPRESSED = {"csv": (".gz", ".bz2", ".zst", ".lz4"), "svmlight": (".gz", ".bz2"
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
-class UnreadableError(OSError):
+class UnreadableError(FileAccessError):
     """A file that cannot be read; the message names it and says why."""
 
 
@@ -66,10 +69,10 @@ def refuse_changed(marks: Sequence[FileMark]) -> None:
     for old in marks:
         path = Path(old.path)
         if not path.exists():
-            raise RuntimeError(f"{old.path} was there when the rows were opened and is gone: call open_rows again.")
+            raise StateError(f"{old.path} was there when the rows were opened and is gone: call open_rows again.")
         new = mark(path)
         if new != old:
-            raise RuntimeError(
+            raise StateError(
                 f"{old.path} has changed since the rows were opened ({old.size} bytes then, {new.size} now, modified "
                 f"{(new.modified - old.modified) / 1e9:+.3f} s later): call open_rows again, once nothing writes to it."
             )
@@ -81,7 +84,7 @@ def find_files(given: Paths) -> list[Path]:
         return _expand(os.path.expanduser(os.fspath(given)))
     files = [file for item in given for file in find_files(item)]
     if not files:
-        raise FileNotFoundError("The list of files is empty: give at least one path.")
+        raise MissingFileError("The list of files is empty: give at least one path.")
     return files
 
 
@@ -90,20 +93,20 @@ def format_of(files: Sequence[Path], given: str | None) -> str:
     known = tuple(dict.fromkeys(SUFFIXES.values()))
     if given is not None:
         if given not in known:
-            raise ValueError(f"format must be one of {', '.join(known)}, got {given!r}.{suggest(given, known)}")
+            raise InputError(f"format must be one of {', '.join(known)}, got {given!r}.{suggest(given, known)}")
         return given
     formats: dict[str, Path] = {}
     for file in files:
         found = format_by_name(file)
         if found is None:
-            raise ValueError(
+            raise InputError(
                 f"{file} has none of the suffixes that tell a format ({', '.join(SUFFIXES)}; .gz after .csv and .svm): say "
                 f"what it is, such as format='csv' (one of {', '.join(known)})."
             )
         formats.setdefault(found, file)
     if len(formats) > 1:
         both = " and ".join(f"{file} ({name})" for name, file in list(formats.items())[:2])
-        raise ValueError(f"All files must be of one format, got {both}: open them one at a time, or say which by format=.")
+        raise InputError(f"All files must be of one format, got {both}: open them one at a time, or say which by format=.")
     return next(iter(formats))
 
 
@@ -129,7 +132,7 @@ def need(module: str, what: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         package = module.split(".")[0]
-        raise ImportError(
+        raise MissingPackageError(
             f"Reading {what} needs {package}, which cannot be imported: pip install {package}, or 'bochner[io]'."
         ) from error
 
@@ -141,6 +144,11 @@ def reading(path: Path, what: str) -> Iterator[None]:
         yield
     except UnreadableError:
         raise
+    except MemoryError as error:
+        raise UnreadableError(
+            f"{path} could not be read as {what}: it asks for more memory than there is ({str(error).strip()}). Is the file "
+            "whole?"
+        ) from error
     except (
         OSError,
         EOFError,
@@ -150,6 +158,8 @@ def reading(path: Path, what: str) -> Iterator[None]:
         NotImplementedError,
         zlib.error,
         lzma.LZMAError,
+        tokenize.TokenError,
+        SyntaxError,
         zipfile.BadZipFile,
     ) as error:
         raise UnreadableError(
@@ -176,7 +186,7 @@ def _expand(given: str) -> list[Path]:
     if path.is_dir() and format_by_name(path) != "zarr":
         files = sorted(_in_folder(path))
         if not files:
-            raise FileNotFoundError(f"The folder {path} holds no file with one of the suffixes {', '.join(SUFFIXES)}.")
+            raise MissingFileError(f"The folder {path} holds no file with one of the suffixes {', '.join(SUFFIXES)}.")
         return files
     if path.exists():
         return [path]
@@ -185,7 +195,7 @@ def _expand(given: str) -> list[Path]:
         folder = path.parent
         there = sorted(file.name for file in folder.iterdir()) if folder.is_dir() else []
         hint = suggest(path.name, there) if folder.is_dir() else f" There is no folder {folder}."
-        raise FileNotFoundError(f"No file matches {given!r} (from {os.getcwd()}).{hint}")
+        raise MissingFileError(f"No file matches {given!r} (from {os.getcwd()}), and one is needed: give its path.{hint}")
     return files
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from bochner.arrays import Array
+from bochner.errors import InputError
 
 STEP = np.uint64(0x9E3779B97F4A7C15)
 HALF = np.uint64(32)
@@ -25,7 +26,7 @@ def row_hash(start: int, stop: int, seed: int = 0) -> Array:
     True
     """
     if start < 0 or stop < start:
-        raise ValueError(f"start and stop must be row numbers, 0 <= start <= stop, got {start} and {stop}.")
+        raise InputError(f"start and stop must be row numbers, 0 <= start <= stop, got {start} and {stop}.")
     return hash_numbers(np.arange(start, stop, dtype=np.uint64), seed)
 
 
@@ -40,7 +41,7 @@ def hash_numbers(numbers: Array, seed: int = 0) -> Array:
 def in_part(hashes: Array, fraction: float) -> Array:
     """Which rows are in a part of about ``fraction`` of all: (n,) of bool. A smaller part lies inside a larger one."""
     if not 0 <= fraction <= 1:
-        raise ValueError(f"fraction must be from 0 to 1, got {fraction!r}.")
+        raise InputError(f"fraction must be from 0 to 1, got {fraction!r}.")
     limit = int(fraction * 2.0**64)
     return np.ones(len(hashes), dtype=bool) if limit >= 2**64 else hashes < np.uint64(limit)
 
@@ -51,5 +52,5 @@ def fold_of(hashes: Array, n_folds: int) -> Array:
     Folds are of about the same size. They come from the low bits, parts from the high ones: one says nothing of the other.
     """
     if not 1 <= n_folds < 2**32:
-        raise ValueError(f"n_folds must be a whole number, 1 or more, got {n_folds!r}.")
+        raise InputError(f"n_folds must be a whole number, 1 or more, got {n_folds!r}.")
     return (((hashes & LOW) * np.uint64(n_folds)) >> HALF).astype(np.int64)

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from bochner.arrays import Array
+from bochner.errors import InputError, InputTypeError
 from bochner.rows.checks import as_targets, check_dtype, common_dtype, whole_number
 from bochner.rows.source import Block, Layout, Part, RowSource
 
@@ -52,7 +53,7 @@ class BlocksPart(Part):
         finally:
             _close(iterator)
         if not start:
-            raise ValueError(
+            raise InputError(
                 f"A new pass over the blocks gave no rows, as if they could be read only once: {GIVE_A_FUNCTION}."
             )
 
@@ -60,17 +61,19 @@ class BlocksPart(Part):
         """An error where a block is not like the first one."""
         first = self.first
         if block.X.shape[1] != first.X.shape[1]:
-            raise ValueError(
-                f"Block {number} has {block.X.shape[1]} columns, and block 0 has {first.X.shape[1]}: all must have the same."
+            raise InputError(
+                f"Block {number} has {block.X.shape[1]} columns, and block 0 has {first.X.shape[1]}: all must have "
+                "the same, so "
+                "give blocks of one width."
             )
         for name, new, old in (("targets", block.y, first.y), ("weights", block.weight, first.weight)):
             if (new is None) != (old is None) or (new is not None and old is not None and new.shape[1:] != old.shape[1:]):
-                raise ValueError(
+                raise InputError(
                     f"Block {number} has {name} {_shape(new)}, and block 0 has {_shape(old)}: all must be of one form, "
                     "(X, y) or (X, y, weight)."
                 )
         if sparse.issparse(block.X) != sparse.issparse(first.X):
-            raise ValueError(
+            raise InputError(
                 f"Block {number} and block 0 must both be sparse or both dense: give X.toarray() or csr_array(X)."
             )
 
@@ -104,7 +107,7 @@ def from_arrays(
     y, weight = (None if values is None else np.asarray(values) for values in (y, weight))
     for name, values in (("y", y), ("weight", weight)):
         if values is not None and len(values) != X.shape[0]:
-            raise ValueError(f"{name} has {len(values)} rows, and X has {X.shape[0]}: they must be the same.")
+            raise InputError(f"{name} has {len(values)} rows, and X has {X.shape[0]}: they must be the same.")
     first = as_block(0, (X[:0], None if y is None else y[:0], None if weight is None else weight[:0]), "X")
     return RowSource([ArraysPart(X, y, weight)], _layout(first, names, dtype))
 
@@ -148,7 +151,9 @@ def from_blocks(
     finally:
         _close(iterator)
     if given is None:
-        raise ValueError("from_blocks got no blocks: at least one is needed, of one row or more.")
+        raise InputError(
+            "from_blocks got no blocks: at least one is needed, of one row or more, so give a function that yields some."
+        )
     names = _names(given[0] if isinstance(given, tuple | list) else given) if names is None else tuple(names)
     first = as_block(0, given, "block 0")
     n_rows = None if n_rows is None else whole_number("n_rows", n_rows)
@@ -162,11 +167,11 @@ class _Restart:
         self.make = make
         self.last: Any = None
         if not callable(make) and not hasattr(make, "__iter__"):
-            raise TypeError(
+            raise InputTypeError(
                 f"from_blocks needs a function that returns an iterator of blocks, or a list, got {type(make).__name__}."
             )
         if hasattr(make, "__next__"):
-            raise TypeError(
+            raise InputTypeError(
                 f"from_blocks got an iterator ({type(make).__name__}), which can be read only once: {GIVE_A_FUNCTION}."
             )
 
@@ -174,7 +179,7 @@ class _Restart:
         made = self.make() if callable(self.make) else self.make
         iterator = iter(made)
         if iterator is self.last:
-            raise ValueError(f"The function given to from_blocks returned the same iterator twice: {GIVE_A_FUNCTION}.")
+            raise InputError(f"The function given to from_blocks returned the same iterator twice: {GIVE_A_FUNCTION}.")
         self.last = iterator
         return iterator
 
@@ -183,28 +188,28 @@ def as_block(start: int, given: Any, where: str) -> Block:
     """X, (X, y) or (X, y, weight) as a block, or an error."""
     parts = tuple(given) if isinstance(given, tuple | list) else (given,)
     if not 1 <= len(parts) <= 3:
-        raise ValueError(f"{where} must be X, (X, y) or (X, y, weight), got {len(parts)} items.")
+        raise InputError(f"{where} must be X, (X, y) or (X, y, weight), got {len(parts)} items.")
     X, y, weight = chain(parts, (None,) * (3 - len(parts)))
     X = X.tocsr() if sparse.issparse(X) else np.asarray(X)
     if len(X.shape) != 2 or not X.shape[1]:
-        raise ValueError(
+        raise InputError(
             f"{where}: X must be a table (rows, columns) of one column or more, got shape {X.shape}: reshape it first."
         )
     if X.dtype.kind not in "biuf":
-        raise ValueError(f"{where}: X must hold numbers, got {X.dtype}: encode text as numbers first.")
+        raise InputError(f"{where}: X must hold numbers, got {X.dtype}: encode text as numbers first.")
     y = None if y is None else as_targets(y)
     weight = None if weight is None else np.array(weight, dtype=np.float64)
     for name, values, most in (("y", y, 2), ("weight", weight, 1)):
         if values is not None and (not 1 <= values.ndim <= most or len(values) != X.shape[0]):
             expected = f"({X.shape[0]},)" + f" or ({X.shape[0]}, targets)" * (most == 2)
-            raise ValueError(f"{where}: {name} must be of shape {expected}, got {values.shape}.")
+            raise InputError(f"{where}: {name} must be of shape {expected}, got {values.shape}.")
     return Block(start, X, y, weight)
 
 
 def _layout(first: Block, names: tuple[str, ...] | None, dtype: Any) -> Layout:
     n_columns = first.X.shape[1]
     if names is not None and len(names) != n_columns:
-        raise ValueError(f"names has {len(names)} names for {n_columns} columns of X: give one for each.")
+        raise InputError(f"names has {len(names)} names for {n_columns} columns of X: give one for each.")
     return Layout(n_columns, common_dtype([first.X.dtype]) if dtype is None else check_dtype(dtype), names)
 
 

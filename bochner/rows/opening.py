@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bochner.errors import InputError
 from bochner.rows import stores, tables
 from bochner.rows.checks import check_dtype, whole_number
 from bochner.rows.columns import Wanted
@@ -102,15 +103,15 @@ def open_rows(
         ("zero_based", zero_based, None, "svmlight"),
     ):
         if value is not default and found != meant:
-            raise ValueError(f"{name}= is an option of {meant} files, and {files[0]} is of format {found}: leave it out.")
+            raise InputError(f"{name}= is an option of {meant} files, and {files[0]} is of format {found}: leave it out.")
     if encode and found not in TABLES:
-        raise ValueError(
+        raise InputError(
             f"encode=True is for tables ({', '.join(TABLES)}), and {files[0]} is of format {found}: leave it out."
         )
     if delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1):
-        raise ValueError(f"delimiter must be one character, such as ';', got {delimiter!r}.")
+        raise InputError(f"delimiter must be one character, such as ';', got {delimiter!r}.")
     if decimal not in (".", ","):
-        raise ValueError(f"decimal must be '.' or ',', got {decimal!r}.")
+        raise InputError(f"decimal must be '.' or ',', got {decimal!r}.")
     request = Request(
         Wanted(columns, target, weight),
         None if dtype is None else check_dtype(dtype),
@@ -125,7 +126,7 @@ def open_rows(
 def _svmlight(files: list[Path], request: Request) -> RowSource:
     for name in ("columns", "target", "weight"):
         if getattr(request.wanted, name) is not None:
-            raise ValueError(
+            raise InputError(
                 f"{name}= is of no use to svmlight files, whose lines are `target column:value ...`: leave it out."
             )
     return open_svmlight(files, request.n_columns, request.zero_based, request.dtype)

@@ -15,6 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from bochner.arrays import Array
+from bochner.errors import InputError
 from bochner.rows.checks import check_values, whole_number
 from bochner.rows.files import FileMark, UnreadableError, mark, refuse_changed
 from bochner.rows.hashing import hash_numbers, row_hash
@@ -218,7 +219,7 @@ class RowSource:
                     raise
             refuse_changed(part.marks)
             if part.n_rows not in (None, n_rows):
-                raise ValueError(
+                raise InputError(
                     f"{part.name} had {n_rows} rows in this pass, and {part.n_rows} were expected: every pass must give the "
                     "same rows."
                 )
@@ -294,7 +295,7 @@ class Sampler:
     def sample(self) -> Sample:
         """The rows that were chosen, in their order."""
         if not any(len(numbers) for numbers, _ in self._kept):
-            raise ValueError("There are no rows to take a sample of.")
+            raise InputError("There are no rows to take a sample of.")
         numbers, rows = _smallest(self._kept, self.n, self.seed)
         return Sample(numbers, rows.X, rows.y, rows.weight)
 

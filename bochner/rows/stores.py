@@ -10,11 +10,13 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
+from bochner.archives import check_archive, check_header, read_header
 from bochner.arrays import Array
+from bochner.errors import InputError
 from bochner.rows.checks import as_targets, common_dtype
 from bochner.rows.columns import Choice, Wanted, as_list, shown
 from bochner.rows.files import find_files, guarded, need, reading, suggest
@@ -71,7 +73,7 @@ class NpyFile(StoreFile):
             for name, path in {"X": self.path, **self.beside}.items():
                 with reading(path, self.what):
                     mapped = partial(np.load, path, mmap_mode="r", allow_pickle=False)
-                    store[name] = _streamed(name, partial(path.open, "rb"), stack, mapped)
+                    store[name] = _streamed(name, path.stat().st_size, partial(path.open, "rb"), stack, mapped)
             yield store
 
 
@@ -85,12 +87,13 @@ class NpzFile(StoreFile):
         with ExitStack() as stack:
             with reading(self.path, self.what):
                 archive = stack.enter_context(zipfile.ZipFile(self.path))
+                check_archive(archive, self.path.stat().st_size)
                 members = [name for name in archive.namelist() if name.endswith(".npy")]
                 store = {name.removesuffix(".npy"): self._member(archive, name, stack) for name in members}
             if {"indptr", "indices", "data", "shape"} <= store.keys():
-                raise ValueError(
-                    f"{self.path} is a sparse matrix: X = scipy.sparse.load_npz(path) reads it, and "
-                    "bochner.rows.from_arrays(X, y) takes it."
+                raise InputError(
+                    f"{self.path} is a sparse matrix: read it by X = scipy.sparse.load_npz(path), and "
+                    "give bochner.rows.from_arrays(X, y)."
                 )
             yield store
 
@@ -98,9 +101,10 @@ class NpzFile(StoreFile):
     def _member(archive: zipfile.ZipFile, name: str, stack: ExitStack) -> Stored:
         def whole() -> Array:
             with archive.open(name) as file:
-                return np.lib.format.read_array(file)
+                return np.lib.format.read_array(file, allow_pickle=False)
 
-        return _streamed(name.removesuffix(".npy"), lambda: archive.open(name), stack, whole)
+        size = archive.getinfo(name).file_size
+        return _streamed(name.removesuffix(".npy"), size, lambda: archive.open(name), stack, whole)
 
 
 class Hdf5File(StoreFile):
@@ -145,19 +149,18 @@ def _sliced(array: Any, together: int = 1) -> Stored:
     return Stored(tuple(array.shape), array.dtype, rows)
 
 
-def _streamed(label: str, open_it: Callable[[], Any], stack: ExitStack, whole: Callable[[], Array]) -> Stored:
+def _streamed(label: str, size: int, open_it: Callable[[], Any], stack: ExitStack, whole: Callable[[], Array]) -> Stored:
     """An array in NumPy's format, read as a stream of bytes; one in Fortran order is made by ``whole``."""
     with open_it() as file:
-        shape, fortran, dtype = _header(file)
-    if dtype.hasobject:
-        raise ValueError(f"the array {label!r} holds Python objects, which are not read")
+        shape, fortran, dtype = read_header(file)
+    check_header(label, shape, dtype, size)
 
     def rows(step: int) -> Iterator[Array]:
         if fortran and len(shape) > 1:
             yield from _sliced(whole()).rows(step)
             return
         file = stack.enter_context(open_it())
-        _header(file)
+        read_header(file)
         for start in range(0, shape[0], step):
             stop = min(start + step, shape[0])
             values = np.empty((stop - start, *shape[1:]), dtype=dtype)
@@ -166,13 +169,6 @@ def _streamed(label: str, open_it: Callable[[], Any], stack: ExitStack, whole: C
             yield values
 
     return Stored(shape, dtype, rows)
-
-
-def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, Any]:
-    """Shape, Fortran order and dtype; the file is then at the first number."""
-    version = np.lib.format.read_magic(file)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    return read(file)
 
 
 def _below(group: Any, prefix: str) -> dict[str, Any]:
@@ -247,8 +243,9 @@ def open_stores(files: Sequence[StoreFile], wanted: Wanted, dtype: Any) -> RowSo
         choice = numbered.among(width, str(file.path))
         widths.append(width)
         if width != widths[0]:
-            raise ValueError(
-                f"{file.path} has {width} columns, and {files[0].path} has {widths[0]}: all files must have the same."
+            raise InputError(
+                f"{file.path} has {width} columns, and {files[0].path} has {widths[0]}: all files must have the same, "
+                "so open them apart."
             )
         parts.append(StorePart(file, roles, choice, n_rows))
     return RowSource(parts, Layout(len(choice.X), dtype or common_dtype(dtypes)))
@@ -271,7 +268,7 @@ def _beside(given: Any, role: str, files: Sequence[Path]) -> list[Path]:
         return []
     found = find_files(paths)
     if len(found) != len(files):
-        raise ValueError(
+        raise InputError(
             f"{role} must be a column's number, or .npy files, one for each of X: got {len(found)} for {len(files)} of X."
         )
     return found
@@ -281,7 +278,7 @@ def _roles(store: Store, wanted: Wanted, path: Path) -> tuple[Roles, Wanted]:
     """The arrays that are X, y and weight by name, and what is asked for by number: columns of X."""
     named = [c for c in as_list(wanted.columns) if isinstance(c, str)]
     if named and len(named) < len(as_list(wanted.columns)):
-        raise ValueError(f"columns must be names of arrays or numbers of columns of X, not both, got {wanted.columns!r}.")
+        raise InputError(f"columns must be names of arrays or numbers of columns of X, not both, got {wanted.columns!r}.")
     only = [name for name, array in store.items() if len(array.shape) == 2]
     X = named or [_default(store, X_NAMES) or (only[0] if len(only) == 1 else "X")]
     y = wanted.target if isinstance(wanted.target, str) else None
@@ -293,10 +290,10 @@ def _roles(store: Store, wanted: Wanted, path: Path) -> tuple[Roles, Wanted]:
     for name, role in [*((name, "columns") for name in X), (y, "target"), (weight, "weight")]:
         if name is not None and name not in store:
             hint = suggest(name, list(store))
-            raise ValueError(f"{path} has no array {name!r} (for {role}=).{hint} Its arrays are {shown(list(store))}.")
+            raise InputError(f"{path} has no array {name!r} (for {role}=).{hint} Its arrays are {shown(list(store))}.")
     for name, role in ((y, "target"), (weight, "weight")):
         if name in X:
-            raise ValueError(
+            raise InputError(
                 f"Array {name!r} is the {role} and also among columns: give another name by {role}= or columns=."
             )
     numbered = Wanted(
@@ -321,13 +318,13 @@ def _check_shapes(store: Store, roles: Roles, path: Path) -> tuple[int, int]:
         most = 1 if name == roles.weight else 2
         if not 1 <= len(array.shape) <= most or (is_x and len(roles.X) == 1 and len(array.shape) != 2):
             expected = "(rows, columns)" if is_x else "(rows,)" if most == 1 else "(rows,) or (rows, targets)"
-            raise ValueError(
+            raise InputError(
                 f"{label} has shape {array.shape}, and {expected} was expected: reshape it before it is written."
             )
         if array.shape[0] != n_rows:
-            raise ValueError(f"{label} has {array.shape[0]} rows, and {roles.X[0]!r} has {n_rows}: they must be the same.")
+            raise InputError(f"{label} has {array.shape[0]} rows, and {roles.X[0]!r} has {n_rows}: they must be the same.")
         if array.dtype.kind not in ("biuf" if name != roles.y else "biufUSOT"):
-            raise ValueError(
+            raise InputError(
                 f"{label} holds {array.dtype}, not numbers: encode text as numbers, and name fields one by one."
             )
         width += int(np.prod(array.shape[1:])) if is_x else 0

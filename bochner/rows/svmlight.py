@@ -20,11 +20,16 @@ import numpy as np
 from scipy import sparse
 
 from bochner.arrays import Array
-from bochner.rows.files import guarded
+from bochner.errors import InputError
+from bochner.rows.files import UnreadableError, guarded
 from bochner.rows.source import Block, Layout, Part, RowSource
 
 TEXT_BYTES = 2**21
 """What is read of a file at a time."""
+LINE_BYTES = 2**28
+"""The longest line: what is compressed may unpack to one without an end."""
+LARGEST_COLUMN = 2**53
+"""Numbers of columns are below it, as all of them are exact in float64."""
 WHAT = "svmlight text"
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 SPACES = np.zeros(256, dtype=bool)
@@ -70,7 +75,7 @@ class SvmlightPart(Part):
         row = start + int(np.searchsorted(lines.indptr, at, side="right")) - 1
         written = int(lines.columns[at])
         advice = "say zero_based=True" if written < self.first else f"say n_columns={written + 1 - self.first} or more"
-        raise ValueError(
+        raise InputError(
             f"{self.path}, row {row} has a column number {written}, and numbers from {self.first} to "
             f"{self.n_columns - 1 + self.first} were expected: {advice}."
         )
@@ -138,9 +143,10 @@ def parse(text: bytes, path: Path, n_before: int) -> Lines:
     is_target = np.zeros(len(read), dtype=bool)
     is_target[2 * indptr[:-1] + np.arange(len(sizes))] = True
     pairs = read[~is_target].reshape(-1, 2)
-    columns = pairs[:, 0].astype(np.int64)
-    if np.any(columns != pairs[:, 0]) or (len(columns) and columns.min() < 0):
+    numbers = pairs[:, 0]
+    if not np.all((numbers >= 0) & (numbers < LARGEST_COLUMN) & (numbers == np.trunc(numbers))):
         _refuse_line(text, path, n_before)
+    columns = numbers.astype(np.int64)
     return Lines(read[is_target], indptr, columns, pairs[:, 1].copy())
 
 
@@ -156,6 +162,10 @@ def _texts(path: Path) -> Generator[bytes, None, None]:
                 rest = tail
             else:
                 rest += chunk
+                if len(rest) > LINE_BYTES:
+                    raise UnreadableError(
+                        f"{path} has a line of more than {LINE_BYTES} bytes, which is too long: write one row a line."
+                    )
         if rest:
             yield rest
 
@@ -166,11 +176,11 @@ def _refuse_line(text: bytes, path: Path, n_before: int) -> None:
         stripped = re.sub(rb"\bqid:\S+", b"", line.partition(b"#")[0])
         if stripped.strip() and not (LINE.match(stripped) and _all_numbers(stripped)):
             short = line[:80].decode(errors="replace")
-            raise ValueError(
+            raise InputError(
                 f"{path}, line {n_before + i + 1} must be `target column:value ...`, all numbers, got {short!r}. "
                 "If the file is of another format, say which by format=."
             )
-    raise ValueError(f"{path} is not svmlight text. If it is of another format, say which by format=.")
+    raise InputError(f"{path} is not svmlight text. If it is of another format, say which by format=.")
 
 
 def _all_numbers(line: bytes) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from bochner.arrays import Array
+from bochner.errors import InputError
 from bochner.rows.checks import as_targets
 from bochner.rows.columns import Choice, Wanted, as_list, shown
 from bochner.rows.files import UnreadableError, guarded, need, reading
@@ -62,7 +63,7 @@ class TableFile(ABC):
         seen: set[str] = set()
         for name in schema.names:
             if name in seen:
-                raise ValueError(f"{self.path} has two columns named {name!r}: names must differ.{self.hint(schema)}")
+                raise InputError(f"{self.path} has two columns named {name!r}: names must differ.{self.hint(schema)}")
             seen.add(name)
 
     def are_no_names(self, names: Sequence[str]) -> bool:
@@ -240,6 +241,7 @@ def open_tables(tables: Sequence[TableFile], wanted: Wanted, dtype: Any) -> RowS
 def _schema(table: TableFile) -> Any:
     with reading(table.path, table.what):
         schema = table.schema()
+        _ = schema.names  # which are text in UTF-8, or no names
     table.check(schema)
     return schema
 
@@ -249,10 +251,10 @@ def _chosen(wanted: Wanted, table: TableFile, schema: Any) -> Choice:
     try:
         choice = wanted.among(tuple(schema.names), str(table.path), left_out=table.index_columns(schema))
     except ValueError as error:
-        raise ValueError(f"{error}{table.hint(schema)}") from None
+        raise InputError(f"{error}{table.hint(schema)}") from None
     names = [schema.names[i] for i in choice.X]
     if table.are_no_names(names):
-        raise ValueError(
+        raise InputError(
             f"{table.path} has numbers where names of columns are expected, {', '.join(names[:4])}: say header=False if its "
             "first line is a row, or header=True if these are names."
         )
@@ -313,14 +315,14 @@ def _refuse_type(field: Any, table: TableFile, i: int, text: bool) -> None:
         return
     where = f"{table.path}, column {field.name!r}" if table.has_names else f"{table.path}, column {i}"
     if types.is_temporal(kind):
-        raise ValueError(
+        raise InputError(
             f"{where} holds dates or times ({kind}): turn them into numbers first, such as days since a date, or say "
             "encode=True."
         )
     if is_text(kind) or types.is_binary(kind):
         example, advice = table.about_text(field.name)
-        raise ValueError(f"{where} holds text{example}: {advice}.")
-    raise ValueError(f"{where} holds {kind}, not numbers: write it as columns of numbers, or leave it out of columns=[...].")
+        raise InputError(f"{where} holds text{example}: {advice}.")
+    raise InputError(f"{where} holds {kind}, not numbers: write it as columns of numbers, or leave it out of columns=[...].")
 
 
 def _refuse_other_columns(table: TableFile, schema: Any, first_table: TableFile, first: Any) -> None:
@@ -333,7 +335,7 @@ def _refuse_other_columns(table: TableFile, schema: Any, first_table: TableFile,
     difference = "; ".join(
         [f"it lacks {shown(lacks)}"] * bool(lacks) + [f"it has {shown(adds)}, which the other has not"] * bool(adds)
     )
-    raise ValueError(
+    raise InputError(
         f"{table.path} has other columns than {first_table.path}: {difference}. "
         "Name those to read, which all files must have, by columns=[...]."
     )
@@ -346,7 +348,7 @@ def _refuse_mixed_targets(schema: Any, first: Any, choice: Choice, path: Path, f
         here, there = (is_text(_values(found.field(name).type)) for found in (schema, first))
         if here != there:
             kinds = ("numbers", "text")
-            raise ValueError(
+            raise InputError(
                 f"{path}, target {name!r} holds {kinds[here]}, and in {first_path} it holds {kinds[there]}: write one kind."
             )
 

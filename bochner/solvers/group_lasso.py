@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bochner.arrays import Array
-from bochner.blas import one_blas_pool
+from bochner.blas import same_bits
 from bochner.solvers.group_newton import NewtonSystem, Preconditioner
 from bochner.solvers.groups import SLACK, GroupPenalty, Groups, block_minimum
 from bochner.solvers.problem import Problem, State, times
@@ -75,7 +75,7 @@ class GroupLasso:
 
         Objectives below a hundredth of what they are at zero count as that much: a perfect fit has no scale of its own.
         """
-        with one_blas_pool():
+        with same_bits():
             return self._solve(problem, penalty, start, tol, max_iter)
 
     def _solve(self, problem: Problem, penalty: GroupPenalty, start: Array, tol: float, max_iter: int) -> Solution:

@@ -10,6 +10,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from bochner.arrays import Array, dense
+from bochner.errors import InputError
 from bochner.losses import LOSSES, REGRESSION_LOSSES, Loss
 from bochner.solvers.group_lasso import MOST_ROUNDS, GroupLasso
 from bochner.solvers.groups import GroupPenalty, Groups
@@ -101,16 +102,18 @@ def walk_path(
 ) -> Iterator[GroupLassoPath]:
     """The path of any problem on features whose groups are consecutive, piece by piece; an eliminated intercept is zero.
 
-    ``start`` are coefficients (D, c) to start from, else zero; ``spectra`` as in :class:`GroupLasso`; at most
-    ``most_penalties`` are side by side.
+    ``start`` are coefficients (D, c) to start from, else zero, or some for each penalty, (L, D, c); ``spectra`` as in
+    :class:`GroupLasso`; at most ``most_penalties`` are side by side.
     """
     solver = GroupLasso(problem.matrix, penalties.groups, single=problem.single, spectra=spectra)
-    start = problem.zero() if start is None else start.reshape(problem.zero().shape)
-    n_columns, width, n_outputs = start.shape
+    n_columns, width, n_outputs = problem.zero().shape
+    own = None if start is None or start.ndim == 2 else start.reshape(len(alphas), n_columns, width, n_outputs)
+    start = problem.zero() if start is None or own is not None else start.reshape(n_columns, width, n_outputs)
     chunk = int(np.clip(SIDE_BY_SIDE // (width * n_outputs), 1, most_penalties))
     for first in range(0, len(alphas), chunk):
         some = alphas[first : first + chunk]
-        penalty, starts = penalties.penalty(np.repeat(some, width)), np.tile(start, (1, len(some), 1))
+        penalty = penalties.penalty(np.repeat(some, width))
+        starts = np.concatenate([start] * len(some) if own is None else own[first : first + chunk], axis=1)
         found = solver.solve(problem.repeat(len(some)), penalty, starts, tol=tol, max_iter=max_iter)
         start, each = found.coef[:, -width:], (len(some), width)
         norms = penalties.groups.norms(found.coef).reshape(len(penalties.groups), len(some), -1)
@@ -230,7 +233,7 @@ def group_lasso_path(
     else:
         problem = RowLoss.of(ArrayPasses(X), _checked_loss(loss, Y), Y, weights, centred, together=shared)
     if alphas is None and l1_ratio == 0:
-        raise ValueError("With l1_ratio=0 every group is in at any penalty: give alphas.")
+        raise InputError("With l1_ratio=0 every group is in at any penalty: give alphas.")
     falling = falling_alphas(problem, penalties, n_alphas, smallest) if alphas is None else _checked_alphas(alphas)
     path = solve_path(problem, penalties, falling, tol=tol, max_iter=max_iter)
     coef = np.empty_like(path.coef)
@@ -245,28 +248,30 @@ def _checked(features: Any, targets: Any, groups: Any, sample_weight: Any) -> tu
     X, Y, labels = np.asarray(dense(features), dtype=np.float64), np.asarray(targets, dtype=np.float64), np.asarray(groups)
     Y = Y[:, None] if Y.ndim == 1 else Y
     if X.ndim != 2 or 0 in X.shape:
-        raise ValueError(f"features must be an array of rows and columns, got one of shape {X.shape}.")
+        raise InputError(f"features must be an array of rows and columns, got one of shape {X.shape}.")
     if Y.ndim != 2 or len(Y) != len(X):
-        raise ValueError(f"targets must have one row for each of the {len(X)} rows of features, got shape {Y.shape}.")
+        raise InputError(
+            f"targets must have one row for each of the {len(X)} rows of features, got shape {Y.shape}: reshape them."
+        )
     if labels.shape != (X.shape[1],):
         what = reprlib.repr(groups) if labels.ndim == 0 else f"an array of shape {labels.shape}"
-        raise ValueError(
+        raise InputError(
             f"groups must name the group of each of the {X.shape[1]} columns of features, such as "
             f"{[0, 0, 1, 1][: X.shape[1]]}, got {what}."
         )
     weights = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     if weights.shape != (len(X),) or not np.all(weights >= 0) or not weights.sum() > 0:
-        raise ValueError(f"sample_weight must be {len(X)} numbers, zero or more and not all zero.")
+        raise InputError(f"sample_weight must be {len(X)} numbers, zero or more and not all zero.")
     for name, values in (("features", X), ("targets", Y), ("sample_weight", weights)):
         if not np.isfinite(values).all():
-            raise ValueError(f"{name} must be finite numbers, and some are NaN or infinite.")
+            raise InputError(f"{name} must be finite numbers, and some are NaN or infinite.")
     return X, Y, labels, weights
 
 
 def _checked_weights(group_weights: Any, n_groups: int) -> Array:
     weights = np.ones(n_groups) if group_weights is None else np.asarray(group_weights, dtype=np.float64)
     if weights.shape != (n_groups,) or not (np.isfinite(weights).all() and np.all(weights > 0)):
-        raise ValueError(
+        raise InputError(
             f"group_weights must be a positive number for each of the {n_groups} groups, got {group_weights!r}."
         )
     return weights
@@ -275,7 +280,7 @@ def _checked_weights(group_weights: Any, n_groups: int) -> Array:
 def _checked_alphas(alphas: Any) -> Array:
     values = np.asarray(alphas, dtype=np.float64)
     if values.ndim != 1 or len(values) == 0 or not (np.isfinite(values).all() and np.all(values > 0)):
-        raise ValueError(f"alphas must be a list of positive numbers, got {alphas!r}.")
+        raise InputError(f"alphas must be a list of positive numbers, got {alphas!r}.")
     return np.sort(values)[::-1]
 
 
@@ -285,14 +290,14 @@ def _checked_loss(loss: Any, Y: Array) -> Loss:
     if not isinstance(loss, str) and not isinstance(loss, type) and all(hasattr(loss, name) for name in OF_A_LOSS):
         return loss
     if not isinstance(loss, str) or loss not in known:
-        raise ValueError(
+        raise InputError(
             f"loss must be one of {', '.join(known)}, or an object of bochner.losses such as EpsilonLogistic(epsilon=0.1), "
             f"got {loss!r}."
         )
     if loss == "logistic" and not np.all(np.abs(Y) == 1):
-        raise ValueError("Targets of the logistic loss must be -1 or +1: write numpy.where(y == label, 1.0, -1.0).")
+        raise InputError("Targets of the logistic loss must be -1 or +1: write numpy.where(y == label, 1.0, -1.0).")
     if loss == "multinomial" and not (np.all((Y == 0) | (Y == 1)) and np.all(Y.sum(axis=1) == 1)):
-        raise ValueError(
+        raise InputError(
             "Targets of the multinomial loss must have a one in the column of each row's class and zeros elsewhere: write "
             "(y[:, None] == labels).astype(float)."
         )
@@ -308,4 +313,4 @@ def _check_numbers(*, n_alphas: int, smallest: float, l1_ratio: float, tol: floa
         ("max_iter", max_iter, max_iter >= 1, "at least 1"),
     ):
         if not sound:
-            raise ValueError(f"{name} must be {limits}, got {value!r}.")
+            raise InputError(f"{name} must be {limits}, got {value!r}.")

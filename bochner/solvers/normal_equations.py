@@ -15,7 +15,9 @@ import numpy as np
 from scipy import linalg
 from scipy.linalg import blas, lapack
 
+from bochner import tiled
 from bochner.arrays import Array, cholesky, dtype_of, is_foreign, namespace
+from bochner.errors import InputError
 from bochner.statistics import Moments
 
 ROUNDINGS = 10
@@ -169,7 +171,7 @@ class Factor:
         """The matrix inverse times ``right``."""
         if is_foreign(self.triangle):
             return namespace(self.triangle).cholesky_solve(right, self.triangle)
-        return linalg.cho_solve((self.triangle, True), right, check_finite=False)
+        return tiled.solve(self.triangle, right)
 
     def inverse_trace(self) -> float:
         """Trace of the inverse of the matrix."""
@@ -189,7 +191,7 @@ def factorise_fresh(make: Callable[[], Array], shift: float) -> Factor:
         matrix = matrix if is_foreign(matrix) else np.asfortranarray(matrix)
         scale = max(float(namespace(matrix).linalg.trace(matrix)) / len(matrix), np.finfo(np.float64).tiny)
         if not np.isfinite(scale + shift):
-            raise ValueError(
+            raise InputError(
                 "Sums over the rows are not finite: standardise the columns and targets, or look for huge values."
             )
         triangle, failed = cholesky(matrix, shift + jitter)

@@ -18,6 +18,8 @@ FIRST_STEP, LONGEST_STEP = 0.5, 4.0
 class PenaltySearch(ABC):
     """Held-out error as a function of the logarithm of the penalty alone."""
 
+    precision = PRECISION
+
     @abstractmethod
     def at(self, log_alpha: float) -> Any:
         """The solution at one penalty: ``value``, ``slope`` and ``curvature`` (or None) in log alpha, ``log_alpha``."""
@@ -36,7 +38,7 @@ class PenaltySearch(ABC):
             else:
                 low = here.log_alpha
             step, promise = _newton(here, before)
-            if promise is not None and promise <= PRECISION * here.value:
+            if promise is not None and promise <= self.precision * here.value:
                 break
             if promise is None:
                 step, reach = -np.sign(here.slope) * reach, 2 * reach

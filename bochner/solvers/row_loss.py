@@ -15,6 +15,7 @@ from typing import Protocol, Self
 import numpy as np
 
 from bochner.arrays import Array
+from bochner.errors import InputTypeError
 from bochner.losses import Loss
 from bochner.solvers.groups import GroupPenalty
 from bochner.solvers.line_search import best_step
@@ -322,5 +323,5 @@ def _pulls(loss: Loss, _: Array, scores: Array, targets: Array, share: Array) ->
 def _known(array: Array | None) -> Array:
     """An array that states of these problems always have."""
     if array is None:
-        raise TypeError("a state of another problem")
+        raise InputTypeError("a state of another problem")
     return array

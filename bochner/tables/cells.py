@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from bochner.arrays import Array
+from bochner.errors import InputError
 
 MISSING_TEXT = frozenset(
     ("", "NA", "N/A", "n/a", "na", "#N/A", "<NA>", "NaN", "nan", "null", "NULL", "Null", "None", "none", "?")
@@ -77,7 +78,7 @@ def of_objects(values: Array) -> tuple[str, Array]:
         return "numbers", _floats([None if v is None else _since_midnight(v) for v in given])
     wrong = next((t for t in types if issubclass(t, list | tuple | dict | set | np.ndarray)), None)
     if wrong is not None:
-        raise ValueError(f"holds objects of type {wrong.__name__}, of which no numbers can be made: {APART}")
+        raise InputError(f"holds objects of type {wrong.__name__}, of which no numbers can be made: {APART}")
     return "text", clean_text(given)
 
 

@@ -11,12 +11,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bochner.arrays import Array
+from bochner.errors import InputError
 from bochner.tables.cells import DAY_SECONDS, as_numbers, clean_text, dates_of, text_of
 from bochner.tables.frames import Cells
+from bochner.tables.written import Amounts, Dates
 
 PARTS = ("year", "month", "day", "weekday", "hour")
 """Parts of a date that become columns where they vary, beside its seconds since 1970."""
 TRUE_TEXT, FALSE_TEXT = frozenset(("true", "yes", "1")), frozenset(("false", "no", "0"))
+
+
+class UnseenLevelsWarning(UserWarning):
+    """Rows hold levels of a column that fit did not see."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,27 @@ class Numbers(Encoding):
 
 
 @dataclass(frozen=True)
+class Sums(Numbers):
+    """Numbers that fit found as text with a ``sign`` of a currency or groups of digits, ``decimal`` before the fraction."""
+
+    decimal: str
+    sign: str
+    kind: ClassVar[str] = "sums"
+
+    def encode(self, cells: Cells) -> Array:
+        if cells.kind in ("text", "levels"):
+            found = Amounts(self.decimal, self.sign).read(cells.values)
+            if found is None:
+                like = "1.234,50" if self.decimal == "," else "1,234.50"
+                raise InputError(
+                    f"Column {self.name!r} held numbers such as {like} {self.sign}".rstrip()
+                    + f" in fit, and now it holds {_example(cells)}: write them as in fit, or give numbers."
+                )
+            cells = Cells("numbers", found)
+        return super().encode(cells)
+
+
+@dataclass(frozen=True)
 class Truth(Numbers):
     """True and false as one and zero, otherwise like numbers."""
 
@@ -99,6 +126,13 @@ class Levels(Encoding):
         shown = self.levels[1:] if self.is_binary else self.levels
         return tuple(f"{self.name}={level}" for level in (*shown, *["(other)"] * self.other, *["(missing)"] * self.gaps))
 
+    def unseen(self, cells: Cells) -> list[str]:
+        """Cells with levels that fit did not see, where these have no column of others."""
+        if self.other:
+            return []
+        known = {None, *self.levels}
+        return [value for value in _text_like_fit(cells) if value not in known]
+
     def encode(self, cells: Cells) -> Array:
         known: dict[str | None, int] = {level: i for i, level in enumerate(self.levels)}
         width = len(self.levels) + self.other + self.gaps
@@ -125,11 +159,26 @@ class Times(Encoding):
         return (*(f"{self.name}.{part}" for part in self.parts), f"{self.name}.seconds", *missing)
 
     def encode(self, cells: Cells) -> Array:
-        times = _times_like_fit(self.name, cells)
+        times = self._times(cells)
         missing = np.isnat(times)
         times = np.where(missing, np.datetime64(round(self.fill * 1e6), "us"), times)
         found = parts_of(times)
         return np.stack([*(found[part] for part in self.parts), seconds_of(times), *[missing] * self.gaps], axis=1)
+
+    def _times(self, cells: Cells) -> Array:
+        return _times_like_fit(self.name, cells)
+
+
+@dataclass(frozen=True)
+class WrittenTimes(Times):
+    """Dates that fit found as text with day and month in one ``order``, "dmy" or "mdy"."""
+
+    order: str
+    kind: ClassVar[str] = "written dates"
+
+    def _times(self, cells: Cells) -> Array:
+        found = Dates(self.order).read(cells.values) if cells.kind in ("text", "levels") else None
+        return super()._times(cells) if found is None else found
 
 
 @dataclass(frozen=True)
@@ -164,7 +213,7 @@ class LeftOut(Encoding):
         return False
 
 
-KINDS: dict[str, Any] = {kind.kind: kind for kind in (Numbers, Truth, Levels, Times, Blank, LeftOut)}
+KINDS: dict[str, Any] = {kind.kind: kind for kind in (Numbers, Truth, Sums, Levels, Times, WrittenTimes, Blank, LeftOut)}
 
 
 FIELDS: dict[str, Callable[[Any], bool]] = {
@@ -173,6 +222,9 @@ FIELDS: dict[str, Callable[[Any], bool]] = {
     "gaps": lambda value: isinstance(value, bool),
     "other": lambda value: isinstance(value, bool),
     "levels": lambda value: isinstance(value, tuple) and all(isinstance(level, str) for level in value),
+    "decimal": lambda value: value in (".", ","),
+    "sign": lambda value: isinstance(value, str),
+    "order": lambda value: value in ("dmy", "mdy"),
     "parts": lambda value: isinstance(value, tuple) and all(part in PARTS for part in value),
 }
 """What each field of a state must be."""
@@ -182,12 +234,13 @@ def encoding_of(state: dict[str, Any]) -> Encoding:
     """The encoding of which ``state`` is the state; an error where it is that of none."""
     if not isinstance(state, dict) or state.get("kind") not in KINDS:
         given = state.get("kind") if isinstance(state, dict) else state
-        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {given!r}.")
+        raise InputError(f"kind must be one of {', '.join(KINDS)}, got {given!r}.")
     fields = {key: tuple(value) if isinstance(value, list) else value for key, value in state.items() if key != "kind"}
     wanted = {field.name for field in dataclass_fields(KINDS[state["kind"]])}
     if set(fields) != wanted or not all(FIELDS[name](value) for name, value in fields.items()):
-        raise ValueError(
-            f"A column of the kind {state['kind']!r} needs {', '.join(sorted(wanted))}, got {reprlib.repr(fields)}."
+        raise InputError(
+            f"A column of the kind {state['kind']!r} needs {', '.join(sorted(wanted))}, got {reprlib.repr(fields)}: "
+            "give what state() gave."
         )
     made: Encoding = KINDS[state["kind"]](**fields)
     return made
@@ -216,7 +269,7 @@ def _numbers_like_fit(name: str, cells: Cells) -> Array:
         return cells.values
     found = as_numbers(cells.values) if cells.kind != "times" else None
     if found is None:
-        raise ValueError(f"Column {name!r} held numbers in fit, and now it holds {_example(cells)}: give numbers.")
+        raise InputError(f"Column {name!r} held numbers in fit, and now it holds {_example(cells)}: give numbers.")
     return found
 
 
@@ -228,7 +281,7 @@ def _times_like_fit(name: str, cells: Cells) -> Array:
         return np.full(len(cells.values), np.datetime64("NaT"), dtype="datetime64[us]")
     found = dates_of(cells.values) if cells.kind in ("text", "levels") else None
     if found is None:
-        raise ValueError(
+        raise InputError(
             f"Column {name!r} held dates in fit, and now it holds {_example(cells)}: give dates, or text such as 2024-05-31."
         )
     return found
@@ -248,7 +301,7 @@ def _truth_of(name: str, text: str | None) -> float:
     if text is None:
         return np.nan
     if text.lower() not in TRUE_TEXT | FALSE_TEXT:
-        raise ValueError(f"Column {name!r} held true and false in fit, and now it holds {text!r}: give True or False.")
+        raise InputError(f"Column {name!r} held true and false in fit, and now it holds {text!r}: give True or False.")
     return float(text.lower() in TRUE_TEXT)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bochner.arrays import Array
+from bochner.errors import InputError
 from bochner.tables.cells import APART, as_times, clean_text, of_objects, text_of
 
 PLAIN_KINDS = "biuf"
@@ -106,7 +107,7 @@ def _of_pandas(series: Any) -> Cells:
     if kinds.is_bool_dtype(dtype):
         return Cells("truth", series.to_numpy(dtype=np.float64, na_value=np.nan))
     if kinds.is_complex_dtype(dtype):
-        raise ValueError("holds complex numbers, and real ones are needed: give their real and imaginary parts")
+        raise InputError("holds complex numbers, and real ones are needed: give their real and imaginary parts")
     if kinds.is_numeric_dtype(dtype):
         return Cells("numbers", series.to_numpy(dtype=np.float64, na_value=np.nan))
     if isinstance(dtype, pd.PeriodDtype):
@@ -142,7 +143,7 @@ def _of_polars(series: Any) -> Cells:
         return Cells("times", series.dt.replace_time_zone(None).dt.cast_time_unit("us").to_numpy().astype("datetime64[us]"))
     if dtype == pl.Time or dtype == pl.Object:
         return Cells(*of_objects(np.array(series.to_list(), dtype=object)))
-    raise ValueError(f"holds {dtype}, of which no numbers can be made: {APART}")
+    raise InputError(f"holds {dtype}, of which no numbers can be made: {APART}")
 
 
 def _of_arrow(column: Any) -> Cells:
@@ -173,7 +174,7 @@ def _of_arrow(column: Any) -> Cells:
         return Cells("numbers", _floats(column.cast(pa.duration("us"), safe=False).cast(pa.int64())) / 1e6)
     if types.is_time(kind):
         return Cells(*of_objects(np.array(column.to_pylist(), dtype=object)))
-    raise ValueError(f"holds {kind}, of which no numbers can be made: {APART}")
+    raise InputError(f"holds {kind}, of which no numbers can be made: {APART}")
 
 
 def _floats(column: Any) -> Array:

@@ -8,9 +8,23 @@ from typing import Any
 import numpy as np
 
 from bochner.arrays import Array
-from bochner.tables.cells import as_numbers, dates_of
-from bochner.tables.columns import PARTS, Blank, Encoding, LeftOut, Levels, Numbers, Times, Truth, parts_of, seconds_of
+from bochner.errors import InputError
+from bochner.tables.columns import (
+    PARTS,
+    Blank,
+    Encoding,
+    LeftOut,
+    Levels,
+    Numbers,
+    Sums,
+    Times,
+    Truth,
+    WrittenTimes,
+    parts_of,
+    seconds_of,
+)
 from bochner.tables.frames import Cells
+from bochner.tables.written import WAYS, Amounts, Dates, Iso, Plain, Way, agree
 
 MOST_TRACKED = 10_000
 """Distinct levels of a column that are counted, at most."""
@@ -43,6 +57,95 @@ class Middle:
         return float(np.median(values)) if len(values) else 0.0
 
 
+class Statistics:
+    """What is learned of numbers, or of times: their median, and which parts of a date vary."""
+
+    def __init__(self, most_values: int | None) -> None:
+        self.middle = Middle(most_values)
+        self.lowest = dict.fromkeys(PARTS, np.inf)
+        self.highest = dict.fromkeys(PARTS, -np.inf)
+
+    def see(self, values: Array) -> None:
+        """More numbers or times, with gaps."""
+        if values.dtype.kind != "M":
+            self.middle.add(values[~np.isnan(values)])
+            return
+        given = values[~np.isnat(values)]
+        self.middle.add(seconds_of(given))
+        if len(given):
+            for part, found in parts_of(given).items():
+                self.lowest[part] = min(self.lowest[part], found.min())
+                self.highest[part] = max(self.highest[part], found.max())
+
+    @property
+    def varying(self) -> tuple[str, ...]:
+        """Parts of a date that vary."""
+        return tuple(part for part in PARTS if self.lowest[part] < self.highest[part])
+
+
+class Readings:
+    """The ways in which all text of a column so far is numbers or dates, and what is learned of each."""
+
+    def __init__(self, most_values: int | None) -> None:
+        self.ways: dict[Way, Statistics] = {way: Statistics(most_values) for way in WAYS}
+        self.differ = {Amounts: False, Dates: False}
+        """Whether two ways of a kind have read a cell as different things."""
+        self.rises = {way: True for way in WAYS if isinstance(way, Amounts)}
+        """Whether a way has read no cell as less than the other one of its kind."""
+        self.sign = ""
+
+    def see(self, values: Array) -> None:
+        """More cells of text; ways that cannot read them are out."""
+        found = {way: read for way in self.ways if (read := self._read(way, values)) is not None}
+        self.ways = {way: self.ways[way] for way in found}
+        for way, read in found.items():
+            self.ways[way].see(read)
+        for kind in (Amounts, Dates):
+            both = [(way, read) for way, read in found.items() if isinstance(way, kind)]
+            if len(both) == 2 and not agree(both[0][1], both[1][1]):
+                self.differ[kind] = True
+                if kind is Amounts:
+                    sizes = [np.nan_to_num(np.abs(read)) for _, read in both]
+                    for i in (0, 1):
+                        self.rises[both[i][0]] &= bool(np.all(sizes[i] >= sizes[1 - i]))  # type: ignore[index]
+        for way in found:
+            if isinstance(way, Amounts) and not self.sign:
+                self.sign = way.sign_in(values)
+
+    def _read(self, way: Way, values: Array) -> Array | None:
+        return Amounts(way.decimal, self.sign).read(values) if isinstance(way, Amounts) and self.sign else way.read(values)
+
+    def way(self) -> Way | None:
+        """The one that is meant; None where there is none, or where it cannot be told."""
+        for kind in (Plain, Iso, Amounts, Dates):
+            of_kind = [way for way in self.ways if isinstance(way, kind)]
+            if kind is Amounts and len(of_kind) == 2 and self.differ[Amounts]:
+                # sums of money have no fractions of three digits
+                of_kind = [way for way in of_kind if self.sign not in ("", "%") and self.rises[way]]  # type: ignore[index]
+                of_kind = of_kind if len(of_kind) == 1 else []
+            if kind is Dates and len(of_kind) == 2 and self.differ[Dates]:
+                of_kind = []
+            if of_kind:
+                return of_kind[0]
+        return None
+
+    @property
+    def doubt(self) -> type[Amounts] | type[Dates] | None:
+        """What the text is, where only how it is meant cannot be told."""
+        return next((kind for kind in (Amounts, Dates) if any(isinstance(way, kind) for way in self.ways)), None)
+
+
+def numbers_of(values: Array) -> tuple[Array, str] | None:
+    """Cleaned text (n,) as numbers, NaN where missing, and the sign beside them; None where it is none, or in doubt."""
+    readings = Readings(None)
+    readings.see(values[[value is not None for value in values]])
+    way = readings.way()
+    if isinstance(way, Amounts):
+        way = Amounts(way.decimal, readings.sign)
+    found = way.read(values) if isinstance(way, Plain | Amounts) else None
+    return None if found is None else (found, readings.sign)
+
+
 class ColumnLearner:
     """One column in the making; ``most_values`` bounds the numbers that its median is taken of, None takes all."""
 
@@ -50,13 +153,11 @@ class ColumnLearner:
         self.name = name
         self.kind: str | None = None
         self.n_rows = self.n_missing = 0
-        self.middle = Middle(most_values)
-        self.numbers = self.dates = True
-        """Whether all text so far is numbers, or dates."""
+        self.statistics = Statistics(most_values)
+        self.readings: Readings | None = Readings(most_values)
+        """None: its text is of levels, whatever it looks like."""
         self.counts: dict[str, int] = {}
         self.overflows = False
-        self.lowest = dict.fromkeys(PARTS, np.inf)
-        self.highest = dict.fromkeys(PARTS, -np.inf)
 
     def see(self, cells: Cells) -> None:
         """One more block of its cells."""
@@ -65,51 +166,29 @@ class ColumnLearner:
             self.n_missing += len(cells.values)
             return
         if self.kind not in (None, cells.kind):
-            raise ValueError(
+            raise InputError(
                 f"Column {self.name!r} holds {self.kind} in some blocks of rows and {cells.kind} in others: write one kind."
             )
         self.kind = cells.kind
-        if cells.kind in ("numbers", "truth"):
-            self._see_numbers(cells.values)
-        elif cells.kind == "times":
-            self._see_times(cells.values)
-        else:
+        if cells.kind in ("text", "levels"):
             self._see_text(cells)
-
-    def _see_numbers(self, values: Array) -> None:
-        given = values[~np.isnan(values)]
-        self.n_missing += len(values) - len(given)
-        self.middle.add(given)
-
-    def _see_times(self, times: Array) -> None:
-        given = times[~np.isnat(times)]
-        self.n_missing += len(times) - len(given)
-        self.middle.add(seconds_of(given))
-        if len(given):
-            for part, values in parts_of(given).items():
-                self.lowest[part] = min(self.lowest[part], values.min())
-                self.highest[part] = max(self.highest[part], values.max())
+            return
+        missing = np.isnat(cells.values) if cells.kind == "times" else np.isnan(cells.values)
+        self.n_missing += int(missing.sum())
+        self.statistics.see(cells.values)
 
     def _see_text(self, cells: Cells) -> None:
         values = cells.values
-        self.numbers = self.numbers and cells.kind == "text"
-        self.dates = self.dates and cells.kind == "text"
-        numbers = as_numbers(values) if self.numbers else None
-        dates = dates_of(values) if self.dates else None
-        before = self.n_missing
-        self.numbers, self.dates = numbers is not None, dates is not None
-        if numbers is not None and any(value is not None for value in values):
-            self._see_numbers(numbers)
-            self.dates = False
-        elif dates is not None and any(value is not None for value in values):
-            self._see_times(dates)
-        self._count(values)
-        self.n_missing = before + sum(value is None for value in values)
+        given = values[[value is not None for value in values]]
+        self.n_missing += len(values) - len(given)
+        if cells.kind == "levels":
+            self.readings = None
+        elif self.readings is not None and len(given):
+            self.readings.see(given)
+        self._count(given)
 
     def _count(self, values: Array) -> None:
         for value in values:
-            if value is None:
-                continue
             if value in self.counts:
                 self.counts[value] += 1
             elif len(self.counts) < MOST_TRACKED:
@@ -122,16 +201,23 @@ class ColumnLearner:
         n_given, gaps = self.n_rows - self.n_missing, self.n_missing > 0
         if not n_given:
             return Blank(self.name)
-        is_text = self.kind in ("text", "levels")
+        learned, way = self.statistics, None
+        if self.kind in ("text", "levels"):
+            way = None if self.readings is None else self.readings.way()
+            if self.readings is None or way is None:
+                return self._levels(n_given, gaps, most_levels)
+            learned = self.readings.ways[way]
         if self.kind == "truth":
-            values = np.concatenate(self.middle.kept)
+            values = np.concatenate(learned.middle.kept)
             return Truth(self.name, float(values.mean() > 0.5), gaps)
-        if self.kind == "numbers" or (is_text and self.numbers):
-            return Numbers(self.name, self.middle.median, gaps)
-        if self.kind == "times" or (is_text and self.dates):
-            varying = tuple(part for part in PARTS if self.lowest[part] < self.highest[part])
-            return Times(self.name, varying, self.middle.median, gaps)
-        return self._levels(n_given, gaps, most_levels)
+        if isinstance(way, Amounts):
+            assert self.readings is not None  # which has the way
+            return Sums(self.name, learned.middle.median, gaps, way.decimal, self.readings.sign)
+        if isinstance(way, Dates):
+            return WrittenTimes(self.name, learned.varying, learned.middle.median, gaps, way.order)
+        if self.kind == "times" or isinstance(way, Iso):
+            return Times(self.name, learned.varying, learned.middle.median, gaps)
+        return Numbers(self.name, learned.middle.median, gaps)
 
     def _levels(self, n_given: int, gaps: bool, most_levels: int) -> Encoding:
         n_distinct = len(self.counts)
@@ -151,8 +237,21 @@ class ColumnLearner:
     def _left_out(self, n_distinct: int, n_given: int) -> str:
         more = "more than " if self.overflows else ""
         example: Any = next(iter(self.counts))
-        return (
+        begin = (
             f"Column {self.name!r} is left out: it is text with {more}{n_distinct:,} distinct values in {n_given:,} cells, "
-            f"such as {example[:40]!r}, too many to tell kinds of rows by. Drop it, or make numbers of it first, for "
+        )
+        doubt = None if self.readings is None else self.readings.doubt
+        if doubt is Dates:
+            return (
+                f"{begin}dates such as {example!r}, of which day and month cannot be told apart. Write them as year, month "
+                "and day, such as 2023-06-03."
+            )
+        if doubt is Amounts:
+            return (
+                f"{begin}numbers such as {example!r}, of which it cannot be told whether three digits are a fraction or "
+                "thousands. Write them as plain numbers, such as 1234 or 1.234."
+            )
+        return (
+            f"{begin}such as {example[:40]!r}, too many to tell kinds of rows by. Drop it, or make numbers of it first, for "
             "instance with sklearn.feature_extraction.text.TfidfVectorizer()."
         )

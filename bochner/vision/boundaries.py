@@ -8,6 +8,7 @@ import cv2
 import numpy as np
 
 from bochner.arrays import Array
+from bochner.errors import InputError
 
 SCALES = (1.0, 2.0, 4.0)
 """Standard deviations in pixels of the Gaussians whose derivatives the gradients are."""
@@ -50,7 +51,7 @@ def as_colour(image: Array) -> Array:
     """An image (h, w, 3) of uint8, from one of gray values (h, w) too."""
     image = np.asarray(image)
     if image.dtype != np.uint8 or image.ndim not in (2, 3) or image.shape[2:] not in ((), (1,), (3,)) or not image.size:
-        raise ValueError(f"image must be (h, w, 3) or (h, w) of uint8: got {image.shape} of {image.dtype}.")
+        raise InputError(f"image must be (h, w, 3) or (h, w) of uint8: got {image.shape} of {image.dtype}.")
     if image.ndim == 2 or image.shape[2] == 1:
         image = np.repeat(image.reshape(*image.shape[:2], 1), 3, axis=2)
     return np.ascontiguousarray(image)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
+import json
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,13 +16,16 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from bochner.archives import read_made
 from bochner.arrays import Array
-from bochner.durable import replace_file, write_all
+from bochner.durable import replace_file
+from bochner.errors import InputError
 from bochner.estimators.multiple import MultipleKernelRegressor
 from bochner.estimators.regressors import KernelRegressor
 from bochner.features.stacked import consecutive
 from bochner.kernels import get_kernel
 from bochner.kernels.bandwidth import median_scale
+from bochner.persistence import load
 from bochner.rows import from_blocks
 from bochner.vision.targets import GOOD, worth_of
 
@@ -33,7 +39,7 @@ JOINT = {"all, wide": 0.7, "all, narrow": 1.4}
 with the mean of their exponents."""
 BESIDE_JOINT, JOINT_FEATURES = 400, 900
 """Random features of the kernel of each descriptor where there are such, and of these, which need more."""
-FORMAT = 2
+FORMAT = 3
 """Changes with what a saved classifier has."""
 SAMPLED = 1000
 """Segments whose distances make the median."""
@@ -145,19 +151,19 @@ class SegmentClassifier(BaseEstimator):
         Where tables are large, their roots are made block by block, as they are needed.
         """
         if self.learner not in LEARNERS:
-            raise ValueError(f"learner must be one of {', '.join(map(repr, LEARNERS))}, got {self.learner!r}.")
+            raise InputError(f"learner must be one of {', '.join(map(repr, LEARNERS))}, got {self.learner!r}.")
         overlaps = np.asarray(overlaps, dtype=np.float64)
         if overlaps.ndim != 2 or not overlaps.size:
             told = "overlaps must be (n, c), a row for each segment and a column for each class"
-            raise ValueError(f"{told}: got {overlaps.shape}.")
+            raise InputError(f"{told}: got {overlaps.shape}.")
         n, n_classes = overlaps.shape
         self.n_columns_ = check_descriptors(descriptors, n)
         if images is not None and np.shape(images) != (n,):
-            raise ValueError(f"images must be the number of the image of each segment, ({n},): got {np.shape(images)}.")
+            raise InputError(f"images must be the number of the image of each segment, ({n},): got {np.shape(images)}.")
         self.descriptors_ = tuple(descriptors)
         self.classes_ = tuple(f"class {k}" for k in range(1, n_classes + 1)) if classes is None else tuple(classes)
         if len(self.classes_) != n_classes:
-            raise ValueError(f"classes must be as many as columns of overlaps, {n_classes}: got {len(self.classes_)}.")
+            raise InputError(f"classes must be as many as columns of overlaps, {n_classes}: got {len(self.classes_)}.")
         worth, columns = worth_of(overlaps), consecutive(list(self.n_columns_.values()))
         validation = None if images is None else held_out_images(np.asarray(images), self.random_state)
         model = self._model(self._kernels(descriptors, columns), validation)
@@ -182,11 +188,11 @@ class SegmentClassifier(BaseEstimator):
         check_is_fitted(self, "model_")
         missing = [name for name in self.descriptors_ if name not in descriptors]
         if missing:
-            raise ValueError(f"The descriptor {missing[0]!r} is missing: got {', '.join(map(repr, descriptors)) or 'none'}.")
+            raise InputError(f"The descriptor {missing[0]!r} is missing: got {', '.join(map(repr, descriptors)) or 'none'}.")
         used = {name: descriptors[name] for name in self.descriptors_}
         for name, n_columns in check_descriptors(used, len(used[self.descriptors_[0]])).items():
             if n_columns != self.n_columns_[name]:
-                raise ValueError(f"The descriptor {name!r} has {n_columns} columns, and had {self.n_columns_[name]} in fit.")
+                raise InputError(f"The descriptor {name!r} has {n_columns} columns, and had {self.n_columns_[name]} in fit.")
         found = [np.asarray(self.model_.predict(rows)) for rows, _ in self._blocks(descriptors)]
         return np.concatenate(found).reshape(-1, len(self.classes_)) if found else np.zeros((0, len(self.classes_)))
 
@@ -206,24 +212,49 @@ class SegmentClassifier(BaseEstimator):
         return dict(zip(self.model_.kernel_names_.tolist(), self.model_.kernel_weights_, strict=True))
 
     def save(self, path: str | Path) -> None:
-        """Write the classifier to a file; training data are not in it."""
+        """Write the classifier to a file of NumPy arrays (npz), its model among them; training data are not in it."""
         check_is_fitted(self)
-        data = pickle.dumps((FORMAT, self))
-        replace_file(Path(path), lambda file: write_all(file, data))
+        kept = copy(self.model_)
+        kept.validation = signature(type(kept)).parameters["validation"].default  # numbers of rows, which are not kept
+        with tempfile.TemporaryDirectory() as folder:
+            kept.save(Path(folder) / "model")
+            model = (Path(folder) / "model").read_bytes()
+        options = self.get_params(deep=False)
+        if not isinstance(self.kernel, str):
+            options["kernel"] = None  # its model has it
+        about = {
+            **{"format": FORMAT, "options": options, "n_columns": self.n_columns_},
+            **{"descriptors": list(self.descriptors_), "classes": [str(name) for name in self.classes_]},
+        }
+        arrays: dict[str, Any] = {"about": np.array(json.dumps(about)), "model": np.frombuffer(model, dtype=np.uint8)}
+        arrays |= vars(self.levels_)
+        replace_file(Path(path), lambda file: np.savez(file, **arrays))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a classifier that :meth:`save` wrote: a pickle, so only from where you trust it."""
-        try:
-            found = pickle.loads(Path(path).read_bytes())
-        except (pickle.UnpicklingError, EOFError, ImportError, AttributeError, LookupError, TypeError, ValueError) as error:
-            raise ValueError(f"{path}: this is no classifier of segments ({type(error).__name__}).") from error
-        made, model = found if isinstance(found, tuple) and len(found) == 2 else (None, found)
-        if not isinstance(model, cls):
-            raise ValueError(f"{path}: expected a {cls.__name__}, got a {type(model).__name__}.")
-        if made != FORMAT:
-            raise ValueError(f"{path}: this classifier was saved by another version; train it again (bochner voc train).")
-        return model
+        """Read a classifier that :meth:`save` wrote. Nothing in the file is executed."""
+        return read_made(path, "classifier of segments", cls._of_arrays)
+
+    @classmethod
+    def _of_arrays(cls, arrays: Mapping[str, Array]) -> Self:
+        about = json.loads(str(arrays["about"]))
+        if about["format"] != FORMAT:
+            raise InputError("it was saved by another version: train it again by bochner voc train")
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "model").write_bytes(arrays["model"].astype(np.uint8).tobytes())
+            model = load(Path(folder) / "model")
+        if not isinstance(model, KernelRegressor | MultipleKernelRegressor):
+            raise InputError(f"its model is a {type(model).__name__}")
+        found = cls(**about["options"])
+        if found.kernel is None:
+            found.kernel = model.kernel if isinstance(model, KernelRegressor) else model.kernels_[0]
+        found.model_, found.n_columns_ = model, {str(name): int(n) for name, n in about["n_columns"].items()}
+        found.descriptors_, found.classes_ = tuple(map(str, about["descriptors"])), tuple(map(str, about["classes"]))
+        levels = [np.asarray(arrays[name], dtype=np.float64) for name in ("thresholds", "spreads")]
+        if any(level.shape != (len(found.classes_),) for level in levels) or tuple(found.n_columns_) != found.descriptors_:
+            raise InputError("its parts do not fit together")
+        found.levels_ = ScoreLevels(*levels)
+        return found
 
     def _kernels(self, descriptors: Mapping[str, Array], columns: Sequence[slice]) -> list[tuple[str, Any, slice]]:
         """The kernel of each descriptor, and its columns; of a scale by the median distance of some segments."""
@@ -281,15 +312,15 @@ class SegmentClassifier(BaseEstimator):
 def check_descriptors(descriptors: Mapping[str, Array], n: int) -> dict[str, int]:
     """The columns of each table; an error that names the one which is not (n, q), or no histogram."""
     if not isinstance(descriptors, Mapping) or not descriptors:
-        raise ValueError(
+        raise InputError(
             "descriptors must be one table (n, q) or more under their names, as describe gives them: got "
             f"{type(descriptors).__name__}."
         )
     for name, table in descriptors.items():
         if np.ndim(table) != 2 or len(table) != n:
-            raise ValueError(f"The descriptor {name!r} must have {n} rows, one for each segment: got {np.shape(table)}.")
+            raise InputError(f"The descriptor {name!r} must have {n} rows, one for each segment: got {np.shape(table)}.")
         if (np.size(table) and not np.min(table) >= 0) or not np.isfinite(np.max(table, initial=0)):
-            raise ValueError(f"The descriptor {name!r} must be histograms: finite and not negative.")
+            raise InputError(f"The descriptor {name!r} must be histograms: finite and not negative.")
     return {name: np.shape(table)[1] for name, table in descriptors.items()}
 
 
@@ -297,7 +328,7 @@ def held_out_images(images: Array, seed: int) -> list[tuple[Array, Array]]:
     """Numbers of rows to fit and to validate: a part of the images is held out with all of their segments."""
     names = np.unique(images)
     if len(names) < 2:
-        raise ValueError(f"Segments of two images or more are needed, got those of {len(names)}.")
+        raise InputError(f"Segments of two images or more are needed, got those of {len(names)}.")
     n_held_out = min(max(1, round(HELD_OUT * len(names))), len(names) - 1)
     held_out = np.random.default_rng(seed).permutation(names)[:n_held_out]
     validated = np.isin(images, held_out)

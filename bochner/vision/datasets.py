@@ -15,6 +15,7 @@ import numpy as np
 from scipy import ndimage
 
 from bochner.arrays import Array
+from bochner.errors import FileContentError
 from bochner.vision.images import LONGEST, full_size, label_values, read_image, read_labels, reduced
 
 VOID = 255
@@ -30,7 +31,7 @@ SHOWN = 5
 """Names that an error lists at most."""
 
 
-class DataError(ValueError):
+class DataError(FileContentError):
     """A data set with something missing or at odds: one line with the file."""
 
 
@@ -282,7 +283,7 @@ def _set_file(root: Path, image_set: str | Path) -> Path:
 
 def _listed(path: Path) -> list[str]:
     """The names in a file of an image set; where a class is said to be absent (-1), the image is left out."""
-    lines = [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
+    lines = [line.split() for line in _text(path).splitlines()]
     names = [words[0] for words in lines if words and words[1:] != ["-1"]]
     if not names:
         raise DataError(f"{path}: the image set is empty.")
@@ -294,11 +295,21 @@ def _listed(path: Path) -> list[str]:
     return names
 
 
+def _text(path: Path) -> str:
+    """What a text file says."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"{path}: this file cannot be read: {error.strerror or error}.") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: expected text in UTF-8, one name a line, got other bytes ({error}).") from error
+
+
 def _class_names(masks: Path) -> list[str]:
     """Names of the classes of a folder of masks: from classes.txt, or after the labels that are found."""
     for path in (masks / "classes.txt", masks.parent / "classes.txt"):
         if path.is_file():
-            return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+            return [line.strip() for line in _text(path).splitlines() if line.strip()]
     labels = {int(label) for path in sorted(masks.glob("*.png")) for label in label_values(path)} - {0, VOID}
     if not labels:
         raise DataError(f"{masks}: no mask has an object, so give classes, or a file classes.txt with a name a line.")

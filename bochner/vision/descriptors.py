@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from bochner.arrays import Array
+from bochner.errors import InputError
 from bochner.vision.lbp import n_patterns, patterns
 from bochner.vision.options import DescriptorOptions
 from bochner.vision.phog import Edges, boundary_edges, crossings, image_edges
@@ -45,10 +46,10 @@ def describe(
     """
     options = options or DescriptorOptions(sift=vocabularies.sift)
     if options.sift != vocabularies.sift:
-        raise ValueError(f"The vocabularies are of {vocabularies.sift}: got options of {options.sift}.")
+        raise InputError(f"The vocabularies are of {vocabularies.sift}: got options of {options.sift}.")
     shapes = {np.shape(image)[:2], pool.labels.shape, np.shape(boundaries.fine), np.shape(boundaries.coarse)}
     if len(shapes) > 1:
-        raise ValueError(f"image, pool and boundaries must be of the same pixels: got {sorted(shapes)}.")
+        raise InputError(f"image, pool and boundaries must be of the same pixels: got {sorted(shapes)}.")
     return word_histograms(image, pool, vocabularies) | pyramid_histograms(image, pool, boundaries, options)
 
 

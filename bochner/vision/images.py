@@ -13,6 +13,7 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from bochner.arrays import Array
+from bochner.errors import FileContentError, InputError
 
 LONGEST = 1000
 """Longest side of an image in pixels; larger ones are reduced to it as they are read."""
@@ -45,7 +46,7 @@ BROKEN = (
 """What decoders raise on files that are cut or damaged."""
 
 
-class ImageError(ValueError):
+class ImageError(FileContentError):
     """A file that cannot be read as an image: one line with its name and the reason."""
 
 
@@ -104,7 +105,7 @@ def label_values(path: str | Path) -> Array:
 def reduced(size: tuple[int, int], longest: int) -> tuple[int, int]:
     """Height and width in the same proportion, the longer of them ``longest`` at most and the other one at least."""
     if longest < 1:
-        raise ValueError(f"longest must be one pixel or more, got {longest}.")
+        raise InputError(f"longest must be one pixel or more, got {longest}.")
     largest = max(size)
     if largest <= longest:
         return size

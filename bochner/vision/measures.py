@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bochner.arrays import Array
+from bochner.errors import InputError
 from bochner.vision.datasets import Truth
 from bochner.vision.pool import SegmentPool
 from bochner.vision.targets import GOOD, segment_labels
@@ -22,9 +23,9 @@ def average_precision(relevant: Array, scores: Array) -> float:
     """
     relevant, scores = np.asarray(relevant, dtype=bool), np.asarray(scores, dtype=np.float64)
     if relevant.shape != scores.shape or relevant.ndim != 1:
-        raise ValueError(f"relevant and scores must be (n,): got {relevant.shape} and {scores.shape}.")
+        raise InputError(f"relevant and scores must be (n,): got {relevant.shape} and {scores.shape}.")
     if not np.isfinite(scores).all():
-        raise ValueError("scores must be finite.")
+        raise InputError("scores must be finite.")
     if not relevant.any():
         return float("nan")
     order = np.argsort(-scores, kind="stable")
@@ -49,7 +50,7 @@ def balanced_accuracy(labels: Array, predicted: Array) -> float:
     """Mean over the labels that occur, background among them, of the part of their segments that is predicted right."""
     labels, predicted = np.asarray(labels), np.asarray(predicted)
     if labels.shape != predicted.shape or not labels.size:
-        raise ValueError(f"labels and predicted must be (n,), n > 0: got {labels.shape} and {predicted.shape}.")
+        raise InputError(f"labels and predicted must be (n,), n > 0: got {labels.shape} and {predicted.shape}.")
     return float(np.mean([np.mean(predicted[labels == label] == label) for label in np.unique(labels)]))
 
 
@@ -76,9 +77,9 @@ class PixelCounts:
     def of(cls, truth: Truth, labels: Array, n_classes: int) -> PixelCounts:
         """Those of one image that was given labels (h, w)."""
         if labels.shape != truth.classes.shape:
-            raise ValueError(f"labels must be as large as the image, {truth.classes.shape}: got {labels.shape}.")
+            raise InputError(f"labels must be as large as the image, {truth.classes.shape}: got {labels.shape}.")
         if labels.size and int(labels.max()) > n_classes:
-            raise ValueError(f"labels must lie between 0 and {n_classes}: got {labels.max()}.")
+            raise InputError(f"labels must lie between 0 and {n_classes}: got {labels.max()}.")
         true, given = (some[~truth.void].astype(np.int64) for some in (truth.classes, labels))
         n = n_classes + 1
         return cls(np.bincount(true * n + given, minlength=n * n).reshape(n, n))
@@ -107,7 +108,7 @@ def paste(
     """
     scores = np.asarray(scores, dtype=np.float64)
     if scores.ndim != 2 or len(scores) != pool.n_segments:
-        raise ValueError(f"scores must be ({pool.n_segments}, c): got {scores.shape}.")
+        raise InputError(f"scores must be ({pool.n_segments}, c): got {scores.shape}.")
     sizes, areas = pool.sizes(), pool.areas()
     given = np.zeros(pool.n_superpixels, dtype=np.uint8)
     if not scores.size:

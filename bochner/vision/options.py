@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from bochner.errors import InputError
 from bochner.vision.pyramid import Pyramid
 from bochner.vision.sift import SiftOptions
 
@@ -30,4 +31,4 @@ class DescriptorOptions:
     def __post_init__(self) -> None:
         counts = (self.n_words, self.n_colour_words, self.n_points, self.n_orientations)
         if min(counts) < 1 or self.smoothing < 0:
-            raise ValueError(f"words, points and orientations must be 1 or more, and smoothing not negative: got {self}.")
+            raise InputError(f"words, points and orientations must be 1 or more, and smoothing not negative: got {self}.")

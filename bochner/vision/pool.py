@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from bochner.archives import read_made
 from bochner.arrays import Array
 from bochner.durable import replace_file
+from bochner.errors import InputError
 
 EXACT_IN_FLOAT32 = 2**24
 """Counts of pixels up to this one are the same in float32."""
@@ -31,10 +33,10 @@ class SegmentPool:
     def __post_init__(self) -> None:
         labels, members = np.asarray(self.labels, dtype=np.int32), np.asarray(self.members, dtype=bool)
         if labels.ndim != 2 or members.ndim != 2 or not labels.size:
-            raise ValueError(f"labels must be (h, w) and members (s, P): got {labels.shape} and {members.shape}.")
+            raise InputError(f"labels must be (h, w) and members (s, P): got {labels.shape} and {members.shape}.")
         if labels.min() < 0 or labels.max() >= members.shape[1]:
             found = f"they go from {labels.min()} to {labels.max()}"
-            raise ValueError(f"labels must lie between 0 and P - 1 = {members.shape[1] - 1}: {found}.")
+            raise InputError(f"labels must lie between 0 and P - 1 = {members.shape[1] - 1}: {found}.")
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "members", members)
 
@@ -71,7 +73,7 @@ class SegmentPool:
         """
         truths = np.asarray(truth_masks, dtype=bool)
         if truths.ndim != 3 or truths.shape[1:] != self.labels.shape:
-            raise ValueError(f"truth_masks must be (k, {', '.join(map(str, self.labels.shape))}): got {truths.shape}.")
+            raise InputError(f"truth_masks must be (k, {', '.join(map(str, self.labels.shape))}): got {truths.shape}.")
         seen = np.ones(self.labels.shape, dtype=bool) if void is None else ~np.asarray(void, dtype=bool)
         counts = np.stack([self._count(mask & seen) for mask in truths] + [self._count(seen)], axis=1)
         sums = self._sums(counts)
@@ -106,8 +108,7 @@ class SegmentPool:
     @classmethod
     def load(cls, path: str | Path) -> SegmentPool:
         """The pool that :meth:`save` wrote."""
-        with np.load(Path(path)) as stored:
-            return cls.from_arrays(stored)
+        return read_made(path, "pool", cls.from_arrays)
 
     def _count(self, mask: Array) -> Array:
         return np.bincount(self.labels[mask], minlength=self.n_superpixels)

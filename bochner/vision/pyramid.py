@@ -13,6 +13,7 @@ import numpy as np
 from scipy import ndimage, sparse
 
 from bochner.arrays import Array
+from bochner.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Pyramid:
 
     def __post_init__(self) -> None:
         if self.levels < 1 or self.block < 1:
-            raise ValueError(f"levels and block must be 1 or more: got {self.levels} and {self.block}.")
+            raise InputError(f"levels and block must be 1 or more: got {self.levels} and {self.block}.")
 
     @property
     def side(self) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor
 
+from bochner.archives import read_made
 from bochner.arrays import Array
 from bochner.durable import replace_file
 from bochner.vision.cues import cues_of
@@ -167,8 +168,7 @@ class SegmentRanker:
     @classmethod
     def load(cls, path: str | Path) -> SegmentRanker:
         """The ranker that :meth:`save` wrote."""
-        with np.load(Path(path)) as stored:
-            return cls.from_arrays(stored)
+        return read_made(path, "ranker", cls.from_arrays)
 
 
 def cross_fit(

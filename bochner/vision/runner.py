@@ -20,6 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from bochner.arrays import Array
 from bochner.blas import one_blas_thread
+from bochner.errors import StateError
 from bochner.memory import free_bytes, readable
 from bochner.progress import ProgressLine
 from bochner.vision.datasets import ImageSet
@@ -34,7 +35,7 @@ MOST_DEATHS = 5
 """Processes that may die one after the other before a run is given up."""
 
 
-class RunError(RuntimeError):
+class RunError(StateError):
     """A run that cannot go on."""
 
 
@@ -267,7 +268,7 @@ def _end_with(parent: Any) -> None:
 
 def _work(name: str) -> bytes:
     if _task is None:
-        raise RuntimeError("this process was not set up.")
+        raise StateError("this process was not set up.")
     return _task(name)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from bochner.arrays import Array
+from bochner.errors import InputError
 
 ORIENTATIONS, SIDE = 8, 4
 """Orientations of a cell, and cells along a side of a descriptor."""
@@ -43,7 +44,7 @@ class SiftOptions:
 
     def __post_init__(self) -> None:
         if self.step < 1 or not self.widths or min(self.widths) < 1 or self.smoothing < 0:
-            raise ValueError(f"step and widths must be 1 or more, and smoothing not negative: got {self}.")
+            raise InputError(f"step and widths must be 1 or more, and smoothing not negative: got {self}.")
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,7 @@ def _colours(image: Array) -> list[Array]:
     if image.ndim == 2:
         image = np.repeat(image[:, :, None], 3, axis=2)
     if image.ndim != 3 or image.shape[2] != 3 or not image.size:
-        raise ValueError(f"image must be (h, w, 3) or (h, w): got {image.shape}.")
+        raise InputError(f"image must be (h, w, 3) or (h, w): got {image.shape}.")
     return [np.ascontiguousarray(image[:, :, i], dtype=np.float32) for i in range(3)]
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import copy
@@ -17,8 +15,10 @@ from typing import Any
 import numpy as np
 
 import bochner
+from bochner.archives import read_arrays
 from bochner.arrays import Array
 from bochner.durable import PARTIAL, Log, replace_file, suppressed, write_all
+from bochner.errors import FileContentError, InputError
 from bochner.vision.datasets import ImageSet
 
 HEADER, FAILED = "store.json", "failed.log"
@@ -26,10 +26,10 @@ KEY = "configuration"
 """The array of a file that says of which configuration and image it is."""
 FORMAT = 1
 """Changes with the meaning of what is stored."""
-UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
+UNREADABLE = (OSError, ValueError, KeyError)
 
 
-class StoreError(ValueError):
+class StoreError(FileContentError):
     """A store that cannot be used: one line that says why, and what to do."""
 
 
@@ -61,7 +61,7 @@ class Store:
 
     def __init__(self, folder: str | Path, configuration: Mapping[str, Any], stale: str = "refuse") -> None:
         if stale not in ("refuse", "redo"):
-            raise ValueError(f"stale must be 'refuse' or 'redo', got {stale!r}.")
+            raise InputError(f"stale must be 'refuse' or 'redo', got {stale!r}.")
         self.folder = Path(folder)
         self.configuration = dict(configuration)
         self.key = key_of(configuration)
@@ -101,12 +101,14 @@ class Store:
 
     def path(self, name: str) -> Path:
         """The file of an image."""
+        if not name or Path(name).name != name or "\0" in name:
+            raise StoreError(f"{self.folder}: names of images have no folders in them, got {name!r}.")
         return self.folder / f"{name}.npz"
 
     def has(self, name: str) -> bool:
         """Whether an image is done: its file is there, whole, and of this configuration."""
-        with suppress(*UNREADABLE), open(self.path(name), "rb") as file, np.load(file, allow_pickle=False) as found:
-            return self._is_own(name, str(found[KEY]))
+        with suppress(*UNREADABLE), open(self.path(name), "rb") as file:
+            return self._is_own(name, str(read_arrays(file)[KEY]))
         return False
 
     def load(self, name: str) -> dict[str, Array]:
@@ -114,9 +116,9 @@ class Store:
         if not self.path(name).is_file():
             raise StoreError(f"{self.path(name)}: this image has not been computed.")
         try:
-            with open(self.path(name), "rb") as file, np.load(file, allow_pickle=False) as found:
-                arrays = {array: found[array] for array in found.files}
-                key = str(arrays.pop(KEY))
+            with open(self.path(name), "rb") as file:
+                arrays = read_arrays(file)
+            key = str(arrays.pop(KEY))
         except UNREADABLE as error:
             raise StoreError(f"{self.path(name)}: the file is damaged; compute it again.") from error
         if not self._is_own(name, key):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bochner.arrays import Array
+from bochner.errors import InputError
 from bochner.vision.datasets import Truth
 from bochner.vision.pool import SegmentPool
 
@@ -79,11 +80,11 @@ def choose_segments(
     overlaps = np.asarray(overlaps)
     worth = overlaps.max(axis=1) if scores is None else np.asarray(scores)
     if n_per_class < 2:
-        raise ValueError(f"n_per_class must be 2 or more, got {n_per_class}.")
+        raise InputError(f"n_per_class must be 2 or more, got {n_per_class}.")
     if not 0 < poor <= good <= 1:
-        raise ValueError(f"0 < poor <= good <= 1 is needed, got poor={poor} and good={good}.")
+        raise InputError(f"0 < poor <= good <= 1 is needed, got poor={poor} and good={good}.")
     if worth.shape != overlaps.shape[:1]:
-        raise ValueError(f"scores must be one a segment, ({len(overlaps)},): got {worth.shape}.")
+        raise InputError(f"scores must be one a segment, ({len(overlaps)},): got {worth.shape}.")
     choices = []
     for own in overlaps.T:
         positives = _largest(own, own >= good, n_per_class // 2)

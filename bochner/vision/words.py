@@ -9,8 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from bochner.archives import read_made
 from bochner.arrays import Array
 from bochner.durable import replace_file
+from bochner.errors import InputError
 from bochner.vision.options import DescriptorOptions
 from bochner.vision.sift import SiftOptions, dense, normalised, opponent
 
@@ -41,7 +43,7 @@ class Vocabulary:
         from sklearn.cluster import MiniBatchKMeans
 
         if len(descriptors) < n_words:
-            raise ValueError(
+            raise InputError(
                 f"{n_words} words need as many descriptors, from more images or points: got {len(descriptors)}."
             )
         means = MiniBatchKMeans(n_words, batch_size=BATCH, n_init=1, random_state=random_state)
@@ -63,7 +65,7 @@ class Vocabularies:
         rng = np.random.default_rng(random_state)
         samples = [_sample(image, options, rng) for image in images]
         if not samples:
-            raise ValueError("A vocabulary needs at least one image.")
+            raise InputError("A vocabulary needs at least one image.")
         gray, colour = (np.concatenate(some) for some in zip(*samples, strict=True))
         return cls(
             options.sift,
@@ -103,8 +105,7 @@ class Vocabularies:
     @classmethod
     def load(cls, path: str | Path) -> Vocabularies:
         """The vocabularies that :meth:`save` wrote."""
-        with np.load(Path(path)) as stored:
-            return cls.from_arrays(stored)
+        return read_made(path, "vocabularies", cls.from_arrays)
 
 
 def _sample(image: Array, options: DescriptorOptions, rng: np.random.Generator) -> tuple[Array, Array]:

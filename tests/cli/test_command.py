@@ -45,6 +45,14 @@ def test_options_go_to_the_command(capsys):
     assert "usage: bochner voc segments" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("module", ["bochner", "bochner.cli"])
+def test_the_package_runs_as_the_command(module):
+    done = subprocess.run([sys.executable, "-m", module, "paint"], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 2
+    assert "Usage: bochner" in done.stderr
+    assert "No such command 'paint'" in done.stderr
+
+
 def ran(code):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
 

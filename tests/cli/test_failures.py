@@ -59,7 +59,7 @@ CASES = [
         2,
         "There is no kernel 'gausian' (--kernel). Did you mean 'gaussian'?",
     ),
-    ("fit people.csv --target income --features 7", 1, "--features must be an even whole number"),
+    ("fit people.csv --target income --features 7", 2, "--features must be an even whole number, or left out (four"),
     ("fit people.csv --target income --drop idd", 2, "has no column 'idd' (--drop). Did you mean 'id'?"),
     ("fit people.csv --target income --drop income", 2, "is both --target and among --drop"),
     ("fit people.csv --target income --weight noise --drop id,class", 1, "weights must be zero or more"),
@@ -179,7 +179,7 @@ def test_ctrl_c_while_predictions_are_written(folder):
         start_new_session=True,
     )
     until = time.monotonic() + 120
-    while not list(folder.glob("never.csv.part")) and time.monotonic() < until and predict.poll() is None:
+    while not list(folder.glob("never.csv.*.part")) and time.monotonic() < until and predict.poll() is None:
         time.sleep(0.1)
     os.killpg(predict.pid, signal.SIGINT)  # as a terminal does
     try:

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from bochner import cli
 from bochner.metric_kernel import EFFORTS
 from tests.cli.shell import shell
 
@@ -79,11 +80,11 @@ def test_nothing_that_is_read_is_written_over(tmp_path, typed):
 
 
 def test_a_first_text_that_comes_late_is_no_error(tmp_path, monkeypatch):
-    from bochner.cli import data
+    from bochner.rows import batches
 
-    monkeypatch.setattr(data, "CSV_BYTES", 1000)
+    monkeypatch.setattr(batches, "CSV_BYTES", 1000)
     lines(tmp_path / "late.csv", "a,b", [*((i, i) for i in range(2000)), (7, "x")])
-    table = data.read_table(str(tmp_path / "late.csv"))
+    table = batches.read_table(tmp_path / "late.csv")
     assert table.num_rows == 2001
     assert table.column("b")[2000].as_py() == "x"
     assert table.column("a")[2000].as_py() == 7
@@ -92,8 +93,8 @@ def test_a_first_text_that_comes_late_is_no_error(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "typed", "told"),
     [
-        ("1,2\n3,4\n5,6\n", "fit data.csv -t 2", "numbers in its first line (1, 2, ...)"),
-        ("x,y\n" + "".join(f"{i},€{i}.5\n" for i in range(60)), "fit data.csv -t y", "60 different ones in 60 rows"),
+        ("1,2\n3,4\n5,6\n", "fit data.csv -t 2", "numbers in its first line (1, 2)"),
+        ("x,y\n" + "".join(f"{i},{i} of 60\n" for i in range(60)), "fit data.csv -t y", "60 different ones in 60 rows"),
     ],
 )
 def test_targets_and_names_that_cannot_be_meant(tmp_path, text, typed, told):
@@ -117,3 +118,45 @@ def test_a_simple_model_that_is_better_is_told_of(tmp_path):
     done = shell("bochner fit data.csv -t y --features 2 --kernel laplacian -o m.safetensors", tmp_path)
     assert done.returncode == 0, done.stderr
     assert "Note: linear (ridge) is better than KernelRegressor here" in done.stderr
+
+
+def test_sums_of_money_and_dates_of_any_calendar(tmp_path, monkeypatch, capfd):
+    """A file as spreadsheets write it: the target has a currency, days come before months, a comma before the fraction."""
+    rng = np.random.default_rng(0)
+    sizes, days = rng.uniform(1000, 9000, 120), rng.integers(0, 300, 120)
+    when = [(np.datetime64("2023-01-01") + day).item() for day in days.tolist()]
+    money = [f"{s + 10 * d:,.2f} €".translate(str.maketrans(",.", ".,")) for s, d in zip(sizes, days, strict=True)]
+    text = [f"{s:,.1f}".translate(str.maketrans(",.", ".,")) for s in sizes]
+    rows = zip(text, [f"{day:%d/%m/%Y}" for day in when], money, strict=True)
+    (tmp_path / "data.csv").write_text("\n".join(["size;day;y", *map(";".join, rows)]), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    fit = "fit data.csv -t y --delimiter ; --features 40 --kernel gaussian --json -o m.safetensors"
+    assert cli.main(fit.split()) == 0
+    told = capfd.readouterr()
+    assert told.err == "Note: 'y' is read as numbers, in €.\n"
+    found = json.loads(told.out)
+    assert found["task"] == "regression"
+    assert set(found["relevance"]) == {"size", "day"}
+    assert found["scores"]["KernelRegressor"]["R2"] > 0.98
+    (tmp_path / "new.csv").write_text("size;day\n2.000;01/02/2023\n2.000,0;01/11/2023\n")
+    assert cli.main(["predict", "m.safetensors", "new.csv", "--delimiter", ";"]) == 0  # 2.000 is no 2 here
+    first, second = [float(line) for line in capfd.readouterr().out.split()[1:]]
+    assert first == pytest.approx(2310, abs=200)
+    assert second == pytest.approx(5040, abs=200)
+
+
+def test_levels_that_the_fit_did_not_see_are_told_of(tmp_path, monkeypatch, capfd):
+    """One line for each column, however many batches there are and whatever is asked for; nothing where all are known."""
+    from bochner.rows import batches
+
+    monkeypatch.setattr(batches, "CSV_BYTES", 500)
+    monkeypatch.chdir(tmp_path)
+    lines(tmp_path / "data.csv", "level,x,y", [(a, i, "bc"[i % 2]) for i, (a, _) in enumerate(rows_of_levels("uvw"))])
+    assert cli.main([*FIT.split()[1:], "-o", "m.safetensors"]) == 0
+    lines(tmp_path / "new.csv", "level,x", [*[("u", 1)] * 200, *[("Paris", 1)] * 100, ("Rome", 1), ("", 1)])
+    capfd.readouterr()
+    assert cli.main(["predict", "m.safetensors", "new.csv", "--proba", "-o", "out.csv"]) == 0
+    told = "has levels that the fit did not see in 101 rows, such as 'Paris': they count as none of its levels."
+    assert capfd.readouterr().err == f"Warning: column 'level' {told}\n302 rows to out.csv\n"
+    assert cli.main(["predict", "m.safetensors", "data.csv", "-o", "out.csv"]) == 0
+    assert capfd.readouterr().err == "60 rows to out.csv\n"

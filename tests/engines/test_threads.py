@@ -6,9 +6,9 @@ import time
 import pytest
 from threadpoolctl import threadpool_limits
 
+from bochner import threads
 from bochner.blas import blas_threads
-from bochner.engines import threads
-from bochner.engines.threads import map_blocks, row_blocks
+from bochner.threads import map_blocks, row_blocks
 
 
 @pytest.mark.parametrize(("n", "size"), [(0, 3), (1, 3), (3, 3), (4, 3), (10, 1), (7, 100)])
@@ -21,7 +21,7 @@ def test_blocks_cover_the_rows_once(n, size):
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_results_come_in_order(workers, monkeypatch):
-    monkeypatch.setattr(threads, "blas_threads", lambda: workers)
+    monkeypatch.setattr(threads, "workers", lambda: workers)
     blocks = row_blocks(0, 30, 1)
 
     def late_at_first(block):

@@ -195,10 +195,10 @@ def test_without_pytorch_there_are_no_devices_but_models_load(tmp_path):
     code = f"""
 import builtins, pickle
 real = builtins.__import__
-def without(name, *rest):
+def without(name, *rest, **options):
     if name.partition(".")[0] == "torch":
         raise ImportError(name)
-    return real(name, *rest)
+    return real(name, *rest, **options)
 builtins.__import__ = without
 model, X = pickle.loads(open({str(path)!r}, "rb").read())
 try:

@@ -10,10 +10,11 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from bochner import KernelClassifier, KernelRegressor, progress
-from bochner.descent import Level, family_name
+from bochner.descent import Level, Plan, family_name
 from bochner.exact import KernelRidgeGD
 from bochner.kernels import Cauchy, Gaussian, get_kernel
-from bochner.progress import WIDTH, CountLine, DescentLine, PassLine
+from bochner.kernels.ties import SharedScales
+from bochner.progress import TOO_EARLY, WIDTH, CountLine, DescentLine, Follower, PassLine, PathLine, Work, left_in_words
 from tests.estimators.learners import each_learner, fixed, output, regressor, small, table, targets
 
 
@@ -340,6 +341,71 @@ def test_a_line_without_records_is_empty():
     for stream in (io.StringIO(), Terminal()):
         DescentLine((Level(8, 5, 1),), stream=stream).close()
         assert stream.getvalue() == ""
+
+
+# -- how much is left ----------------------------------------------------------------------------------------------------
+
+
+ONE_SCALE = SharedScales(np.zeros(1, dtype=int))
+
+
+class Told(Follower):
+    """What a bar would show after each record."""
+
+    def __init__(self):
+        self.works, self.shares, self.left = [], [], []
+
+    def begins(self, work):
+        self.works.append(work)
+
+    def __call__(self, record):
+        self.works[-1].add(record)
+        self.shares.append(self.works[-1].share)
+        self.left.append(self.works[-1].seconds_left)
+
+
+def test_the_share_that_is_behind_only_grows():
+    """The schedule of two families has several levels."""
+    told = Told()
+    X, y = table()
+    KernelRegressor(["gaussian", "laplacian"], n_features=64, random_state=0, callback=told).fit(X, y)
+    assert len(told.works) == 1
+    assert len(told.shares) > 5
+    assert told.shares == sorted(told.shares)
+    assert 0 < told.shares[0] < 0.5 < told.shares[-1] <= 1
+    assert all(left is None if share < TOO_EARLY else left >= 0 for left, share in zip(told.left, told.shares, strict=True))
+
+
+def test_work_is_counted_by_evaluations_times_their_cost():
+    plan = Plan(families=(Gaussian(),), levels=(Level(2, 10, 1), Level(4, 20, 3)), ties=ONE_SCALE, n_starts=2)
+    first, second = 10 * 2**2 + 2**3, 20 * 4**2 + 4**3
+    total = 2 * 2 * first + 4 * second
+    work = Work(plan)
+    assert (work.share, work.seconds_left) == (0.0, None)
+    work.add({"level": 1, "seconds": 1.0})
+    assert work.share == pytest.approx(first / total)
+    assert work.seconds_left == pytest.approx((total - first) / first)
+    work.add({"level": 2, "seconds": 2.0})  # the first level has ended early
+    assert work.share == pytest.approx((4 * first + second) / total)
+    shares = [(work.add({"level": 2, "seconds": 3.0}), work.share)[1] for _ in range(6)]
+    assert shares[2:] == [1.0] * 4  # more than was thought
+    work = Work(plan)
+    for level in (1, 2):
+        work.add({"level": level, "seconds": float(level)})
+    assert work.seconds_left == pytest.approx(2.0 * 3 * second / (first + second))
+    assert [left_in_words(s) for s in (None, 0.3, 12.3, 150)] == ["", "", ", about 12 s left", ", about 2 min left"]
+
+
+def test_a_terminal_is_told_how_much_time_is_left():
+    plan = Plan(families=(Gaussian(),), levels=(Level(8, 5, 3),), ties=ONE_SCALE, n_starts=1)
+    stream = Terminal()
+    line = DescentLine(plan.levels, stream=stream, work=Work(plan))
+    line({**record(1, 0.5), "seconds": 4.0})
+    line.close()
+    assert "held-out error 0.5, about 12 s left" in stream.getvalue()
+    paths = PathLine(4, stream=(stream := Terminal()))
+    paths({"done": 1.0, "error": 0.5, "seconds": 2.0})
+    assert "path 2 of 4: held-out error 0.5 so far, about 6 s left" in stream.getvalue()
 
 
 # -- passes over rows in blocks --------------------------------------------------------------------------------------------

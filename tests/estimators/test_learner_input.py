@@ -35,7 +35,7 @@ from tests.estimators.learners import classifier, each_learner, regressor, small
         ({"criterion": "holdout", "validation": np.nan}, "validation must be a fraction .*, got nan"),
         (
             {"validation": "kfold"},
-            r"validation is a number of folds .* or a set .*\(X, y\), and .*: write criterion='kfold'",
+            r"validation must be a number of folds .* or a set .*\(X, y\), and .*: write criterion='kfold'",
         ),
         ({"validation": "three"}, r"validation must be a number of folds .* or a set .*\(X, y\), got 'three'"),
         ({"validation": 1}, "validation must be a number of folds .*, got 1"),

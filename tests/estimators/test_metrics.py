@@ -7,11 +7,12 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.kernel_ridge import KernelRidge
+from sklearn.metrics import log_loss
 
-from bochner import KernelClassifier, KernelRegressor
+from bochner import KernelClassifier, KernelRegressor, metric_kernel
 from bochner.features import CentreMap
 from bochner.kernels import MetricKernel
-from bochner.metric_kernel import MOST_SPLITS
+from bochner.metric_kernel import MOST_SPLITS, MetricPlan
 
 
 def made(n=200, seed=0):
@@ -194,3 +195,30 @@ def test_many_centres_are_solved_for_by_iterations(monkeypatch):
         iterated.partial_fit(X, y)
     begun = KernelRegressor(**options).partial_fit(X[:150], y[:150])
     assert begun.partial_fit(X[150:], y[150:]).score(X_new, y_new) > 0.9
+
+
+def test_where_every_row_is_a_centre_the_model_is_exact_kernel_ridge(monkeypatch):
+    """On a GPU all rows become centres; the same is asked for here, on the host."""
+    monkeypatch.setattr(MetricPlan, "every_row", lambda self, folds: folds.n >= 200)
+    monkeypatch.setattr(metric_kernel, "FEW_ROWS", 200)
+    monkeypatch.setattr(metric_kernel, "TRIAL_ROWS", 240)
+    monkeypatch.setattr(metric_kernel, "AT_ONCE", 300)
+    X, y, X_new, y_new = made(400)
+    model = KernelRegressor(["gaussian", "matern32"], effort="default", random_state=0).fit(X, y)
+    assert model.feature_map_.n_features == 400
+    assert [row["n_rows"] for row in model.selection_ if row["stage"] == "finish"] == [240]
+    K, ones, alpha = model.kernel_(X), np.ones(400), model.alpha_ * 400
+    system = np.block([[K + alpha * np.eye(400), ones[:, None]], [ones[None], np.zeros((1, 1))]])
+    solved = np.linalg.solve(system, np.append(y, 0.0))
+    rows = np.argsort([np.flatnonzero((model.feature_map_.centres == row).all(axis=1))[0] for row in model.standardiser_(X)])
+    assert len(set(rows)) == 400  # every row is a centre, once
+    np.testing.assert_allclose(model.predict(X_new), model.kernel_(X_new, X) @ solved[:-1] + solved[-1], atol=1e-6)
+    assert model.score(X_new, y_new) > 0.98
+
+
+def test_metrics_of_classifiers_are_compared_by_log_loss():
+    X, y = load_iris(return_X_y=True)
+    model = KernelClassifier(effort="default", random_state=0).fit(X, y)
+    judged = [row["error"] for row in model.selection_ if row["stage"] == "unseen rows"]
+    held_out_loss = log_loss(y, model.predict_proba(X))  # of rows that were fitted: less than what was held out
+    assert held_out_loss < min(judged) < 0.2 * np.log(3)

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from bochner import FourierFeatures, KernelClassifier, KernelRegressor, MultipleKernelClassifier, MultipleKernelRegressor
-from bochner.tables import TableEncoder
+from bochner.tables import TableEncoder, UnseenLevelsWarning
 from tests.tables.tables import LIBRARIES, cells, make
 
 N = 120
@@ -102,6 +102,7 @@ def test_numbers_stay_untouched(learner, monkeypatch):
     np.testing.assert_array_equal(outputs(named.fit(X.to_numpy(dtype=float), y), X.to_numpy(dtype=float)), outputs(model, X))
 
 
+@pytest.mark.filterwarnings("ignore::bochner.tables.UnseenLevelsWarning")
 @each_learner
 def test_new_tables(learner):
     X, y = problem(learner)
@@ -234,3 +235,13 @@ def test_a_census_with_text():
     model = KernelClassifier("gaussian", n_features=200, random_state=0).fit(text[:1000], y[:1000])
     assert model.score(text[1000:], y[1000:]) > y[1000:].value_counts(normalize=True).max()
     assert set(model.relevance_by_name(by="column")) == set(table.columns)
+
+
+def test_levels_that_fit_did_not_see_are_told_of_once_for_each_call(recwarn):
+    table = pd.DataFrame({"city": ["Bonn", "Oslo", "Rome"] * 10, "size": np.arange(30.0)})
+    model = KernelRegressor("gaussian", n_features=8, tol=0.5, random_state=0).fit(table, np.arange(30.0) % 3)
+    model.predict(table)
+    assert not [each for each in recwarn if each.category is UnseenLevelsWarning]
+    with pytest.warns(UnseenLevelsWarning, match=r"column 'city' in 2 of 30 rows, such as 'Paris'") as told:
+        model.predict(table.assign(city=["Paris", "Lima", *table["city"][2:]]))
+    assert len(told) == 1

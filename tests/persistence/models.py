@@ -6,17 +6,9 @@ import functools
 
 import numpy as np
 
-import bochner
-from bochner import exact
 from bochner.kernels import KERNELS
+from tests.public import ESTIMATORS
 
-ESTIMATORS = {
-    name: cls
-    for room in (bochner, exact)
-    for name in room.__all__
-    if isinstance(cls := getattr(room, name), type) and hasattr(cls, "fit")
-}
-"""All public estimators by name."""
 PAIRS = [(name, kernel) for name in ESTIMATORS for kernel in KERNELS]
 N_COLUMNS = 3
 

@@ -1,9 +1,7 @@
-"""Models go through pickle, joblib and skops too."""
+"""Models go through pickle and skops too; for joblib see tests/agreement."""
 
-import io
 import pickle
 
-import joblib
 import pytest
 
 from tests.persistence.models import ESTIMATORS, answers, fitted, rows, same
@@ -16,14 +14,6 @@ X = rows(25, seed=1)
 def test_pickle(name, kernel):
     model = fitted(name, kernel)
     assert same(answers(pickle.loads(pickle.dumps(model)), X), answers(model, X))
-
-
-@pytest.mark.parametrize("name", sorted(ESTIMATORS))
-def test_joblib(name):
-    model, file = fitted(name, "gaussian"), io.BytesIO()
-    joblib.dump(model, file)
-    file.seek(0)
-    assert same(answers(joblib.load(file), X), answers(model, X))
 
 
 @pytest.mark.parametrize("kernel", ["gaussian", "chi2"])

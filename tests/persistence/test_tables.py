@@ -36,6 +36,7 @@ def test_views(tmp_path):
     np.testing.assert_array_equal(load(tmp_path / "model.safetensors").predict(views), model.predict(views))
 
 
+@pytest.mark.filterwarnings("ignore::bochner.tables.UnseenLevelsWarning")
 @pytest.mark.parametrize("learner", sorted(FAMILIES))
 def test_exported_with_the_encoding(learner, tmp_path):
     """A graph of ONNX takes the columns of the table, also levels that were not there in fit."""

@@ -30,18 +30,26 @@ def bench(problem, learner, n, options, tmp_path):
     return Bench(problem, Run(learner=learner, n=n, options=options), 0, None, lambda run: {}, tmp_path)
 
 
-@pytest.mark.parametrize(("n", "distance", "draws"), [(60, chi2_distance, 2), (90, squared_distance, 1)])
-def test_few_rows_have_the_kernels_of_gmkl_and_several_draws(problem, n, distance, draws, tmp_path, monkeypatch):
-    seen, seeds, make = [], [], learners.MultipleKernelRegressor
+@pytest.mark.parametrize(("n", "distance", "draws", "size"), [(60, chi2_distance, 2, 80), (90, squared_distance, 1, 12)])
+def test_few_rows_have_the_kernels_of_gmkl_more_features_and_several_draws(
+    problem, n, distance, draws, size, tmp_path, monkeypatch
+):
+    seen, models, make = [], [], learners.MultipleKernelRegressor
     kernels_of = learners.kernels_of
     monkeypatch.setattr(learners, "kernels_of", lambda widths, used: seen.append(used) or kernels_of(widths, used))
-    monkeypatch.setattr(
-        learners, "MultipleKernelRegressor", lambda *a, **k: seeds.append(k["random_state"]) or make(*a, **k)
-    )
-    options = GroupLasso(n_features=12, roots_from=90, draws=2, n_alphas=4)
+
+    def made(*args, **choices):
+        models.append(make(*args, **choices))
+        return models[-1]
+
+    monkeypatch.setattr(learners, "MultipleKernelRegressor", made)
+    options = GroupLasso(n_features=12, few_features=80, n_coordinates=5, roots_from=90, draws=2, n_alphas=4)
     found = group_lasso(bench(problem, RFF_GL, n, options, tmp_path))
     assert seen == [distance] * draws
-    assert seeds == list(range(draws))
+    assert [model.random_state for model in models] == list(range(draws))
+    assert [model.n_features for model in models] == [size] * draws
+    assert found.result["n_features"] == size
+    assert models[0].path_.coef.shape[1] == 2 * size  # of the features, whatever coordinates they were solved in
     each = found.result.get("draws", [found.result["accuracy"]])
     assert len(each) == draws
     assert found.result["accuracy"] == pytest.approx(np.mean(each), abs=1e-6)

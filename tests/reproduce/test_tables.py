@@ -6,7 +6,7 @@ from bochner.reproduce.experiments import EXPERIMENTS
 from bochner.reproduce.experiments.table_a import device_table
 from bochner.reproduce.goals import FAILS, HOLDS, MISSED, REACHED, UNKNOWN, claims, goals
 from bochner.reproduce.options import GMKL, KRR_GD, RFF_GL, RFF_SKL
-from bochner.reproduce.selection import ClassTime, class_times, slope, weights_of
+from bochner.reproduce.selection import ClassTime, class_times, sizes_of_slope, slope, weights_of
 from bochner.reproduce.tables import Table, write_table
 
 
@@ -53,6 +53,8 @@ def test_slopes_leave_out_small_sizes_where_there_are_three_larger_ones():
     assert slope(bent, list(bent)) < 0.9
     few = {n: bent[n] for n in (100, 2500, 5000)}
     assert slope(few) == slope(few, list(few))
+    more = bent | {2500: ClassTime(10.0, n_features=9), 20_000: ClassTime(40.0)}
+    assert sizes_of_slope(more) == [5000, 10_000, 20_000]
 
 
 def test_weights_are_those_of_the_largest_size_that_both_learned(rows):

@@ -133,7 +133,7 @@ def test_options_of_other_formats(tmp_path):
 
 def test_sparse_archives(tmp_path):
     sparse.save_npz(tmp_path / "t.npz", sparse.eye_array(3, format="csr"))
-    with refused(r"is a sparse matrix: X = scipy.sparse.load_npz\(path\) reads it"):
+    with refused(r"is a sparse matrix: read it by X = scipy.sparse.load_npz\(path\)"):
         open_rows(tmp_path / "t.npz")
 
 

@@ -10,9 +10,12 @@ from bochner.losses import Logistic
 from bochner.solvers import group_lasso_path
 from bochner.solvers.group_lasso import GroupLasso
 from bochner.solvers.group_newton import DAMPING, NewtonSystem, OwnInverses
+from bochner.solvers.group_path import ElasticGroups, falling_alphas, join_pieces, solve_path, walk_path
 from bochner.solvers.groups import GroupPenalty, Groups, block_minimum
 from bochner.solvers.least_squares import LeastSquares
+from bochner.solvers.normal_equations import CentredMoments
 from bochner.solvers.spectra import LowRank
+from bochner.statistics import Moments
 from tests.naive import group_lasso as naive_group_lasso
 from tests.naive import group_lasso_objective
 
@@ -64,6 +67,20 @@ def test_the_gap_bounds_the_distance_from_the_minimum():
     assert np.all(excess <= rough.gap + 1e-12 * exact.value)
     assert np.all(rough.gap <= 1e-2 * rough.value)
     assert excess.max() > 1e-6  # so that there was something to bound
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_path_takes_a_start_for_each_penalty(shared):
+    X, Y = problem(c=30)  # so many targets that the penalties are solved in several chunks
+    groups, _ = Groups.of(GROUPS, shared=shared)
+    centred = CentredMoments(Moments.of(X, Y, np.ones(len(X))))
+    posed, penalties = LeastSquares.of(centred, together=shared), ElasticGroups(groups=groups, weights=np.ones(4))
+    alphas = falling_alphas(posed, penalties, 7, 0.02)
+    path = solve_path(posed, penalties, alphas, tol=1e-10)
+    assert path.n_iter > 3
+    again = join_pieces(list(walk_path(posed, penalties, alphas, start=path.coef, most_penalties=3, tol=1e-6)))
+    np.testing.assert_allclose(again.value, path.value, rtol=1e-9)
+    assert again.n_iter == 3  # one round for each chunk, which finds that there is nothing left to do
 
 
 def test_optimality_conditions():

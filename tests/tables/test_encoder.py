@@ -1,6 +1,7 @@
 import datetime
 import decimal
 import json
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
-from bochner.tables import MOST_LEVELS, TableEncoder, is_table, needs_encoding
+from bochner.tables import MOST_LEVELS, TableEncoder, UnseenLevelsWarning, is_table, needs_encoding
 from bochner.tables.learning import MOST_TRACKED, Middle
 from tests.tables.tables import LIBRARIES, cells, make
 
@@ -71,10 +72,14 @@ def test_many_levels_are_grouped_as_in_scikit_learn():
 
 def test_unseen_levels_and_gaps_are_zero_where_fit_had_neither():
     encoder = TableEncoder().fit(pd.DataFrame({"a": ["x", "y", "z"], "b": [1.0, 2.0, 4.0]}))
-    np.testing.assert_array_equal(
-        encoder.transform(pd.DataFrame({"a": ["w", None, "y"], "b": [None, 3.0, 3.0]})),
-        [[0, 0, 0, 2], [0, 0, 0, 3], [0, 1, 0, 3]],
-    )
+    new = pd.DataFrame({"a": ["w", None, "y"], "b": [None, 3.0, 3.0]})
+    with pytest.warns(UnseenLevelsWarning, match=r"column 'a' in 1 of 3 rows, such as 'w'. They count as none"):
+        found = encoder.transform(new)
+    np.testing.assert_array_equal(found, [[0, 0, 0, 2], [0, 0, 0, 3], [0, 1, 0, 3]])
+    assert encoder.unseen(new) == {"a": ["w"]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        encoder.transform(new[1:])  # a gap is no level
 
 
 @each_library
@@ -257,7 +262,7 @@ def test_states_of_another_kind():
     with pytest.raises(ValueError, match=r"kind must be one of numbers, truth, .* got 'letters'"):
         TableEncoder.from_state({"most_levels": 3, "columns": [{"kind": "letters", "name": "a"}]})
     for wrong in ({}, [], {"most_levels": 3, "columns": 1}, {"columns": []}):
-        with pytest.raises(ValueError, match="The state of a TableEncoder is"):
+        with pytest.raises(ValueError, match="The state of a TableEncoder must be"):
             TableEncoder.from_state(wrong)
     good = {"kind": "numbers", "name": "a", "fill": 1.0, "gaps": False}
     assert TableEncoder.from_state({"most_levels": 3, "columns": [good]}).names_out == ["a"]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
+from bochner.kernels import SkewedChi2
 from bochner.vision import classifier
 from bochner.vision.classifier import ScoreLevels, SegmentClassifier, held_out_images
 from bochner.vision.measures import mean_average_precision
@@ -140,12 +141,30 @@ def test_a_file_of_something_else(tmp_path):
         (tmp_path / "model").write_bytes(wrong)
         with pytest.raises(ValueError, match="no classifier of segments"):
             SegmentClassifier.load(tmp_path / "model")
-    (tmp_path / "model").write_bytes(pickle.dumps(SegmentClassifier()))
-    with pytest.raises(ValueError, match="saved by another version; train it again"):
+    np.savez(tmp_path / "other.npz", about=np.array('{"format": 2}'))
+    with pytest.raises(ValueError, match="saved by another version: train it again"):
+        SegmentClassifier.load(tmp_path / "other.npz")
+
+
+@pytest.mark.parametrize("learner", ["group-lasso", "single-kernel"])
+def test_a_kernel_that_is_an_object_comes_with_the_model(learner, tmp_path):
+    descriptors, overlaps, images = histograms()
+    model = SegmentClassifier(learner, **{**OPTIONS, "kernel": SkewedChi2(c=0.1)}).fit(descriptors, overlaps, images)
+    model.save(tmp_path / "model")
+    again = SegmentClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.scores(descriptors), model.scores(descriptors))
+    assert (again.descriptors_, again.classes_, again.n_columns_) == (model.descriptors_, model.classes_, model.n_columns_)
+
+
+def test_nothing_in_a_file_is_executed(tmp_path):
+    class Escape:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "escaped"), "w"))
+
+    (tmp_path / "model").write_bytes(pickle.dumps((3, Escape())))
+    with pytest.raises(ValueError, match="no classifier of segments"):
         SegmentClassifier.load(tmp_path / "model")
-    (tmp_path / "model").write_bytes(pickle.dumps((1, "text")))
-    with pytest.raises(ValueError, match="expected a SegmentClassifier, got a str"):
-        SegmentClassifier.load(tmp_path / "model")
+    assert not (tmp_path / "escaped").exists()
 
 
 def test_bad_input():

@@ -52,7 +52,7 @@ def tables(rows: Sequence[Row]) -> list[Table]:
     found = {learner: of_learner(rows, learner) for learner in (RFF_GL, GMKL)}
     lines = []
     for n in sorted({*found[RFF_GL], *found[GMKL]}):
-        line = [f"{n:,}"]
+        line = [f"{n:,}", _features_of(found[RFF_GL].get(n))]
         for row in (found[RFF_GL].get(n), found[GMKL].get(n)):
             if row is None or "skipped" in row:
                 line += [MISSING if row is None else "too long", MISSING]
@@ -60,7 +60,13 @@ def tables(rows: Sequence[Row]) -> list[Table]:
                 line += [number(row["result"]["accuracy"]), seconds(row["seconds"]["total"])]
         lines.append(line)
     caption = "Figure B in numbers. Accuracy (mean over classes), and seconds to learn all classes."
-    return [Table("figure_b", caption, ["training rows", RFF_GL, "s", GMKL, "s"], lines)]
+    return [Table("figure_b", caption, ["training rows", "features of a kernel", RFF_GL, "s", GMKL, "s"], lines)]
+
+
+def _features_of(row: Row | None) -> str:
+    """The features that a row of RFF-GL has of each kernel."""
+    number_of = None if row is None else row.get("result", {}).get("n_features")
+    return MISSING if number_of is None else f"{number_of:,}"
 
 
 def draw(rows: Sequence[Row], ax: Any) -> None:

@@ -50,7 +50,8 @@ def tables(rows: Sequence[Row]) -> list[Table]:
     caption = (
         "Figure C in numbers. Seconds of RFF-GL for all classes in one run; of GMKL for one class, kernel matrices "
         "included, mean and standard deviation over classes. Slopes are powers of n, by least squares on logarithms, "
-        f"over sizes from {SLOPE_FROM:,} on where there are {SLOPE_SIZES} or more, else over all."
+        f"over sizes from {SLOPE_FROM:,} on with as many features as the largest where there are {SLOPE_SIZES} or more, "
+        "else over all."
     )
     header = ["training rows", f"{RFF_GL} s, all classes", "±", f"{GMKL} s, one class", "± "]
     return [Table("figure_c", caption, header, lines)]

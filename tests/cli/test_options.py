@@ -1,0 +1,104 @@
+"""Options that are given wrongly, by themselves or together: exit code 2, and a message that names them."""
+
+import json
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bochner
+from bochner import cli
+from tests.cli.shell import people
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("typer")
+pytest.importorskip("safetensors")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("options")
+    people().drop(columns="id").to_csv(place / "people.csv", index=False)
+    (place / "bytes.parquet").write_bytes(b"PAR1 nothing of the kind")
+    (place / "kernels.toml").write_text('who = { columns = ["age"], kernel = "rbf" }\n')
+    (place / "numbers.csv").write_text("1,2,3\n4,5,6\n7,8,9\n")
+    return place
+
+
+@pytest.mark.parametrize(
+    ("typed", "code", "said"),
+    [
+        ("fit people.csv --target income --device gpu", 2, "--device must be 'cuda', "),
+        ("fit people.csv --target income --seed -1", 2, "--seed"),
+        ("fit people.csv --target income --checkpoint people.csv", 2, "--checkpoint must be a folder"),
+        ("fit people.csv --target income --delimiter ';;'", 2, "--delimiter must be one character"),
+        ("fit people.csv --target income --delimiter ';'", 1, "Say --delimiter ','."),
+        (
+            "fit people.csv --target income --views kernels.toml",
+            2,
+            "no kernel 'rbf' (view 'who' of kernels.toml). Did you mean",
+        ),
+        ("fit people.csv --target income --views kernels.toml --effort best", 2, "--effort is for one kernel"),
+        ("fit numbers.csv --target 7", 1, "names of the columns should be: if it has no line of names, say --no-header"),
+        ("fit numbers.csv --target 7 --no-header", 2, "has no column '7' (--target). Its columns are 'f0', 'f1', 'f2'"),
+        (
+            "fit bytes.parquet --target b --no-header",
+            2,
+            "--no-header is for CSV, and bytes.parquet is parquet: leave it out",
+        ),
+    ],
+)
+def test_wrong_options(typed, code, said, folder, monkeypatch, capfd):
+    monkeypatch.chdir(folder)
+    assert cli.main([*shlex.split(typed), "-o", "new.safetensors"]) == code
+    told = capfd.readouterr()
+    assert said in " ".join(line.strip("│╭╮╰╯─ ") for line in told.err.splitlines())
+    assert told.out == ""
+    assert not (folder / "new.safetensors").exists()
+
+
+def run(typed, capfd):
+    assert cli.main(shlex.split(typed)) == 0
+    return capfd.readouterr().out
+
+
+@pytest.fixture
+def nameless(tmp_path, monkeypatch):
+    """CSV without names whose target stands first, and a column of levels that look like numbers."""
+    rng = np.random.default_rng(0)
+    rows = [(10 * i + 0.1 * x, ("01", "02", "3x")[i], f"{x:.3f}") for x in rng.standard_normal(30) for i in range(3)]
+    (tmp_path / "data.csv").write_text("\n".join(",".join(map(str, row)) for row in rows))
+    (tmp_path / "new.csv").write_text("01,0.5\n02,0.5\n")
+    (tmp_path / "whole.csv").write_text("0,01,0.5\n0,02,0.5\n")
+    monkeypatch.chdir(tmp_path)
+    return "fit data.csv --no-header --features 20 --kernel gaussian --json"
+
+
+@pytest.mark.parametrize(("target", "name"), [("0", "f0"), ("f0", "f0"), ("-3", "f0"), ("-1", "f2")])
+def test_columns_of_files_without_names_have_numbers(nameless, capfd, target, name):
+    told = json.loads(run(f"{nameless} -t {target} -o m.safetensors", capfd))
+    assert (told["target"], told["columns"]) == (name, 2)
+    assert bochner.load("m.safetensors").target_name_ == name
+
+
+def test_new_rows_without_names_are_found_by_their_places(nameless, capfd, monkeypatch):
+    """With the target's column or without it; levels such as 01 stay what they were."""
+    run(f"{nameless} -t 0 -o m.safetensors", capfd)
+    short = run("predict m.safetensors new.csv --no-header", capfd)
+    assert short == run("predict m.safetensors whole.csv --no-header", capfd)
+    np.testing.assert_allclose([float(line) for line in short.split()[1:]], [0, 10], atol=1.5)
+    kept = run("predict m.safetensors whole.csv --no-header --keep -1", capfd)
+    assert [line.split(",")[0] for line in kept.split()] == ["f2", "0.5", "0.5"]
+    assert run("report m.safetensors --data data.csv --no-header -o r.html", capfd) == "r.html\n"
+
+
+@pytest.mark.filterwarnings("ignore:max_memory has")  # of few rows to try kernels on
+def test_files_without_names_in_blocks(nameless, capfd):
+    data = Path("data.csv").read_text()
+    Path("data.csv").write_text("\n".join([data] * 10))
+    Path("test.csv").write_text(data)
+    told = json.loads(run(f"{nameless} -t 0 --max-memory 60kB --test-file test.csv -o m.safetensors", capfd))
+    assert (told["target"], told["rows"], told["tested"]) == ("f0", 900, 90)
+    predicted = run("predict m.safetensors new.csv --no-header", capfd)
+    np.testing.assert_allclose([float(line) for line in predicted.split()[1:]], [0, 10], atol=2)
