@@ -43,7 +43,7 @@ LogPenalty = float | Array
 """The logarithm of the ridge penalty: one number, or one for each target (c,)."""
 
 
-ROUNDING = 8 * float(np.finfo(np.float64).eps)
+ROUNDING = 1000 * float(np.finfo(np.float64).eps)
 """Held-out errors of nothing are at most this far below zero, for standardised targets; others have lost their digits."""
 
 

@@ -14,6 +14,9 @@ from bochner.kernels.base import Kernel
 TYPICAL_VALUE = float(np.exp(-0.5))
 """Kernel value of the middle pair of rows: for the Gaussian kernel, scale = 1 / median distance."""
 
+ROUNDINGS = 8
+"""Rows that are no further apart than this many roundings of the longest one are equal: no kernel can tell them apart."""
+
 LARGEST = 1e150
 """Numbers whose squared distances are still numbers."""
 
@@ -22,7 +25,7 @@ def median_scale(kernel: Kernel, X: Array) -> float:
     """The shared scale at which half of the pairs of distinct rows of X (n, m) have a kernel above exp(-1/2).
 
     For the Gaussian kernel that is one over the median distance. X is a sample of a hundred rows or so, dense; kernels
-    without a bandwidth are refused. Where all rows are equal any scale does, and the answer is one.
+    without a bandwidth are refused. Where all rows are equal but for rounding any scale does, and the answer is one.
     """
     if not kernel.has_bandwidth:
         raise InputError(
@@ -36,7 +39,8 @@ def median_scale(kernel: Kernel, X: Array) -> float:
             "standardise the columns first, for instance with sklearn.preprocessing.StandardScaler(), or give a scale."
         )
     distances = np.sqrt(squared_distances(mapped, mapped))
-    pairs = np.nonzero(np.triu(distances > 0, k=1))
+    least = ROUNDINGS * float(np.finfo(np.float64).eps) * float(np.linalg.norm(mapped, axis=1).max())
+    pairs = np.nonzero(np.triu(distances > least, k=1))
     if not pairs[0].size:
         return 1.0
 

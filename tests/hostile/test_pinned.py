@@ -129,6 +129,22 @@ PINNED = {
         "MultipleKernelClassifier squared torch plain",
         "largest two two-rows C float64 30 1 113689324",
     ),
+    "rows of one column that are close together": (
+        "KernelRegressor squared threads given-alpha",
+        "cauchy+log-normal bool none csr own 13 1 64788",
+    ),
+    "probabilities calibrated on a part of the rows": (
+        "KernelClassifier squared torch full-metric",
+        "negative-zero+plain text 1e-300 reversed float64 60 2 2835",
+    ),
+    "held-out errors of nothing, rounded further below zero": (
+        "KernelRegressor squared blocks plain",
+        "int64 outlier float32 csc float32 60 3 1784",
+    ),
+    "two rows that differ by their rounding alone": (
+        "MultipleKernelRegressor squared threads as-they-are",
+        "nearly-constant+one-hot plain none C float64 2 70 1",
+    ),
 }
 
 

@@ -42,6 +42,14 @@ def test_equal_rows_get_one(kernel):
     assert median_scale(kernel, np.ones((1, 2))) == 1.0
 
 
+def test_rows_that_differ_by_their_rounding_alone_are_equal():
+    X = np.full((3, 4), 1e10)
+    X[1] = np.nextafter(X[1], np.inf)
+    assert median_scale(Gaussian(), X) == 1.0
+    X[2] += 1.0
+    assert median_scale(Gaussian(), X) == pytest.approx(0.5, rel=1e-5)
+
+
 def test_duplicates_do_not_count():
     X = rows(Gaussian(), 7, 3)
     twice = np.concatenate([X, X[:1], X[:1], X[:1]])
