@@ -23,7 +23,7 @@ def _libraries() -> list[Any]:
 
 
 @lru_cache(maxsize=1)
-def _libraries_of(n_modules: int) -> list[Any]:
+def _libraries_of(_n_modules: int) -> list[Any]:
     found: list[Any] = ThreadpoolController().select(user_api="blas").lib_controllers
     return found
 

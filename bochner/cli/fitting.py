@@ -23,8 +23,6 @@ from bochner.memory import as_bytes
 from bochner.rows.batches import bytes_in_memory, kind_of
 from bochner.rows.csv_files import CsvStyle
 
-OTHER_NAMES = {"rbf": "gaussian", "squared_exponential": "gaussian", "exponential": "matern12", "laplace": "laplacian"}
-"""What kernels are called elsewhere."""
 MANY_ROWS = 20_000
 """Rows from which on it is said how to be quicker."""
 COPIES = 4
@@ -209,12 +207,9 @@ def _name_classes(model: Any, head: Problem) -> None:
 def make_model(task: str, options: FitOptions, columns: Sequence[str]) -> Any:
     """The estimator that a task and the options ask for."""
     import bochner
-    from bochner.kernels import KERNELS
 
-    kernel: Any = [name.strip() for name in options.kernel.split(",")] if "," in options.kernel else options.kernel
-    for name in [kernel] if isinstance(kernel, str) else kernel:
-        if name != "auto":
-            _check_kernel(name, list(KERNELS))
+    names = ["auto" if name.strip() == "auto" else _kernel_name(name) for name in options.kernel.split(",")]
+    kernel: Any = names if len(names) > 1 else names[0]
     common: dict[str, Any] = {
         "n_features": options.features,
         "max_memory": options.max_memory,
@@ -231,19 +226,24 @@ def make_model(task: str, options: FitOptions, columns: Sequence[str]) -> Any:
         )
     if options.effort != "fast":
         raise CommandError("--effort is for one kernel, and --views makes many: leave one of them out.", code=USAGE)
-    kernels = read_views(options.views, columns, "gaussian" if kernel == "auto" else kernel)
-    for name, family, _ in kernels:
-        _check_kernel(family, list(KERNELS), f"view {name!r} of {options.views}")
+    kernels = [
+        (name, _kernel_name(family, f"view {name!r} of {options.views}"), view)
+        for name, family, view in read_views(options.views, columns, "gaussian" if kernel == "auto" else kernel)
+    ]
     cls = bochner.MultipleKernelRegressor if task == "regression" else bochner.MultipleKernelClassifier
     return cls(kernels, **common)
 
 
-def _check_kernel(name: str, known: Sequence[str], where: str = "--kernel") -> None:
-    if name not in known:
-        names = ["auto", *known] if where == "--kernel" else known
-        near = [OTHER_NAMES[name]] if name in OTHER_NAMES else difflib.get_close_matches(name, known, n=1)
+def _kernel_name(name: str, where: str = "--kernel") -> str:
+    from bochner.kernels import KERNELS, kernel_name
+
+    found = kernel_name(name)
+    if found is None:
+        names = ["auto", *KERNELS] if where == "--kernel" else list(KERNELS)
+        near = difflib.get_close_matches(name, KERNELS, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise CommandError(f"There is no kernel {name!r} ({where}).{hint} There are {', '.join(names)}.", code=USAGE)
+    return found
 
 
 def outcome_of(model: Any, train: Problem, test: Problem | None, asked: Asked) -> Outcome:

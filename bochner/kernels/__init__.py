@@ -45,7 +45,23 @@ KERNELS: dict[str, Callable[..., Kernel]] = {
 }
 """The built-in kernels by name; each value makes one from ``scale`` (and ``c`` where there is one)."""
 
-_OTHER_NAMES = {"rbf": "gaussian", "matern": "matern32", "additive_chi2": "chi2", "js": "jensen_shannon"}
+_OTHER_NAMES = {
+    "rbf": "gaussian",
+    "squared_exponential": "gaussian",
+    "laplace": "laplacian",
+    "exponential": "matern12",
+    "matern": "matern32",
+    "additive_chi2": "chi2",
+    "js": "jensen_shannon",
+}
+"""What kernels are called elsewhere."""
+
+
+def kernel_name(name: str) -> str | None:
+    """The name in :data:`KERNELS` of what is called so here or elsewhere, in any case and spacing; None: there is none."""
+    name = name.strip().lower().replace("-", "_").replace(" ", "_")
+    name = _OTHER_NAMES.get(name, name)
+    return name if name in KERNELS else None
 
 
 def get_kernel(kernel: str | Kernel) -> Kernel:
@@ -65,10 +81,9 @@ def get_kernel(kernel: str | Kernel) -> Kernel:
         )
     if not isinstance(kernel, str):
         raise InputError(f"kernel must be a name or a Kernel object, got {kernel!r}.")
-    name = kernel.lower().replace("-", "_").replace(" ", "_")
-    name = _OTHER_NAMES.get(name, name)
-    if name not in KERNELS:
-        near = difflib.get_close_matches(name, [*KERNELS, *_OTHER_NAMES], n=1, cutoff=0.6)
+    name = kernel_name(kernel)
+    if name is None:
+        near = difflib.get_close_matches(kernel.lower(), [*KERNELS, *_OTHER_NAMES], n=1, cutoff=0.6)
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise InputError(f"Unknown kernel {kernel!r}: {hint}Known names: {', '.join(KERNELS)}; or give a Kernel object.")
     return KERNELS[name]()

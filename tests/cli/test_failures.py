@@ -36,7 +36,7 @@ def folder(tmp_path_factory):
 
 CASES = [
     # what is typed, exit code, what is said
-    ("fit people.csv --target income --kernel rbf", 2, "Did you mean 'gaussian'?"),
+    ("fit people.csv --target income --kernel gauss", 2, "Did you mean 'gaussian'?"),
     ("fit people.csv --target incme", 2, "has no column 'incme' (--target). Did you mean 'income'"),
     ("fit people.csv --target Income", 2, "Did you mean 'income'?"),
     ("fit peple.csv --target income", 1, "There is no file peple.csv. Is it people.csv?"),

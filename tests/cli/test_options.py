@@ -9,6 +9,7 @@ import pytest
 
 import bochner
 from bochner import cli
+from bochner.cli.fitting import FitOptions, make_model
 from tests.cli.shell import people
 
 pytest.importorskip("pyarrow")
@@ -21,7 +22,7 @@ def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("options")
     people().drop(columns="id").to_csv(place / "people.csv", index=False)
     (place / "bytes.parquet").write_bytes(b"PAR1 nothing of the kind")
-    (place / "kernels.toml").write_text('who = { columns = ["age"], kernel = "rbf" }\n')
+    (place / "kernels.toml").write_text('who = { columns = ["age"], kernel = "gausian" }\n')
     (place / "numbers.csv").write_text("1,2,3\n4,5,6\n7,8,9\n")
     return place
 
@@ -37,7 +38,7 @@ def folder(tmp_path_factory):
         (
             "fit people.csv --target income --views kernels.toml",
             2,
-            "no kernel 'rbf' (view 'who' of kernels.toml). Did you mean",
+            "no kernel 'gausian' (view 'who' of kernels.toml). Did you mean",
         ),
         ("fit people.csv --target income --views kernels.toml --effort best", 2, "--effort is for one kernel"),
         ("fit numbers.csv --target 7", 1, "names of the columns should be: if it has no line of names, say --no-header"),
@@ -102,3 +103,9 @@ def test_files_without_names_in_blocks(nameless, capfd):
     assert (told["target"], told["rows"], told["tested"]) == ("f0", 900, 90)
     predicted = run("predict m.safetensors new.csv --no-header", capfd)
     np.testing.assert_allclose([float(line) for line in predicted.split()[1:]], [0, 10], atol=2)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "RBF", "gaussian, rbf"])
+def test_kernels_are_named_as_in_python(kernel):
+    model = make_model("regression", FitOptions(kernel=kernel), ["a", "b"])
+    assert model.kernel == ("gaussian" if "," not in kernel else ["gaussian", "gaussian"])
