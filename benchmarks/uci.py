@@ -233,11 +233,11 @@ def reported(store: Store, options: argparse.Namespace, write: Callable[[list[Ro
     return bool(options.merge or options.table)
 
 
-def parse() -> argparse.Namespace:
-    """The options."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+def parser(about: str | None, results: Path) -> argparse.ArgumentParser:
+    """The options of a benchmark that keeps its rows in a file."""
+    parser = argparse.ArgumentParser(description=about.splitlines()[0] if about else None)
     parser.add_argument("--data", type=Path, metavar="DIR", help=f"folder with uci, pmlb and mnist (default: ${VARIABLE})")
-    parser.add_argument("--results", type=Path, default=RESULTS / "uci.json", help="file of results")
+    parser.add_argument("--results", type=Path, default=results, help="file of results")
     parser.add_argument("--task", choices=("regression", "classification"), help="one of both tasks only")
     parser.add_argument("--sets", nargs="+", metavar="NAME", help="these sets only")
     parser.add_argument(
@@ -251,13 +251,13 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=-1, help="processes of the searches of svc and of the logistic grid")
     parser.add_argument("--list", action="store_true", help="no run: list the fits that would be done, in order")
     parser.add_argument("--merge", type=Path, nargs="+", metavar="FILE", help="no run: take over the rows of other files")
-    parser.add_argument("--table", action="store_true", help="no run: rewrite the tables and the figure from the file")
-    return parser.parse_args()
+    parser.add_argument("--table", action="store_true", help="no run: rewrite the tables and figures from the file")
+    return parser
 
 
 def main() -> None:
     """Run, merge or rewrite the tables."""
-    options = parse()
+    options = parser(__doc__, RESULTS / "uci.json").parse_args()
     store = Store(options.results)
     if reported(store, options, write_report):
         return

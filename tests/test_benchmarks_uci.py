@@ -14,6 +14,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import Pipeline
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
+import efforts
 import uci
 import uci_data
 import uci_methods
@@ -237,3 +238,21 @@ def test_small_sets_are_split_ten_times():
         for key in (("small", "any"), ("large", "any"), ("small", "once"))
     }
     assert splits == {("small", "any"): list(range(10)), ("large", "any"): [0, 1, 2], ("small", "once"): [0]}
+
+
+def test_the_table_of_efforts_has_means_over_splits_and_no_failures():
+    rows = [
+        *[row("bike", k, "default", score, seconds=4.0 + k) for k, score in enumerate((0.02, 0.04))],
+        row("bike", 0, "fast", 0.06, seconds=1.0),
+        row("bike", 0, "xrfm", None, error="MemoryError: too large"),
+        row("magic", 0, "fast", None, task="classification", error_rate=0.05, seconds=2.0),
+    ]
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in efforts.table(rows, {}).splitlines()]
+    assert ["2", "0.0600", "0.0300", "", "", "1.0", "4.5", "", ""] in [line[2:] for line in lines]
+    assert ["0", "0.0500", "", "", "", "2.0", "", "", ""] in [line[2:] for line in lines]
+
+
+def test_efforts_leave_the_search_of_all_rows_to_gpus():
+    large, small = data_set("large", efforts.BEST_ROWS + 1), data_set("small", efforts.BEST_ROWS)
+    assert {job.method.name for job in uci.plan([large], efforts.methods(), [0])} - {"xrfm"} == {"fast", "default"}
+    assert {job.method.name for job in uci.plan([small], efforts.methods(), [0])} - {"xrfm"} == set(efforts.EFFORTS)
