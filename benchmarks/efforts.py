@@ -5,7 +5,8 @@
     python benchmarks/efforts.py --table             no run: rewrite the tables of docs/learning.md
 
 Sets, splits and scores are those of ``uci.py``: the root mean squared error of the standardised target, the error rate of
-classes, on test rows. All is left at its defaults but ``effort``; ``seconds`` counts all tuning. effort="best" is measured
+classes, on test rows. All is left at its defaults but ``effort``. Times count all tuning and are seconds of cores, over all
+threads, so that other programs of the machine do not count. effort="best" is measured
 up to BEST_ROWS rows here, on larger sets it is for a GPU: see ``uci.py``. xRFM is measured where it is installed.
 """
 
@@ -63,9 +64,9 @@ def table(rows: list[Row], manifests: dict[str, Any]) -> str:
     for name in sorted(sizes, key=lambda name: (sizes[name], name)):
         of_method = {method: [row for row in rows if (row["set"], row["method"]) == (name, method)] for method in names}
         errors = [_mean([row[SCORE[row["task"]]] for row in some], 4) for some in of_method.values()]
-        seconds = [_mean([row["seconds"] for row in some], 1) for some in of_method.values()]
+        seconds = [_mean([row["core_seconds"] for row in some], 1) for some in of_method.values()]
         lines.append([name, f"{sizes[name]:,}", str(len(of_method["default"])), *errors, *seconds])
-    header = ["set", "rows", "splits", *(f"error, {name}" for name in names), *(f"seconds, {name}" for name in names)]
+    header = ["set", "rows", "splits", *(f"error, {name}" for name in names), *(f"core seconds, {name}" for name in names)]
     return "\n\n".join([markdown_table(header, lines), *map(describe, manifests.values())])
 
 

@@ -242,10 +242,10 @@ def test_small_sets_are_split_ten_times():
 
 def test_the_table_of_efforts_has_means_over_splits_and_no_failures():
     rows = [
-        *[row("bike", k, "default", score, seconds=4.0 + k) for k, score in enumerate((0.02, 0.04))],
-        row("bike", 0, "fast", 0.06, seconds=1.0),
+        *[row("bike", k, "default", score, core_seconds=4.0 + k) for k, score in enumerate((0.02, 0.04))],
+        row("bike", 0, "fast", 0.06, core_seconds=1.0),
         row("bike", 0, "xrfm", None, error="MemoryError: too large"),
-        row("magic", 0, "fast", None, task="classification", error_rate=0.05, seconds=2.0),
+        row("magic", 0, "fast", None, task="classification", error_rate=0.05, core_seconds=2.0),
     ]
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in efforts.table(rows, {}).splitlines()]
     assert ["2", "0.0600", "0.0300", "", "", "1.0", "4.5", "", ""] in [line[2:] for line in lines]
