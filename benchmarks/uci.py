@@ -10,8 +10,8 @@ Regression: the UCI sets of at least 500 rows with their own splits, all ten whe
 part of 50 to 160 rows leaves much to chance), the first three of larger sets; columns and target are standardised by the
 training rows, and the score is the root mean squared error (RMSE) of the standardised target. Classification: PMLB sets,
 split 80/20 by class and standardised, and MNIST (its own split, pixels from 0 to 1); the scores are error rate and log
-loss. ``seconds`` is the time of a fit with all its tuning, ``core_seconds`` what its threads spent on processors together, and
-``predict_seconds`` the time of the predictions on the test rows.
+loss. ``seconds`` is the time of a fit with all its tuning, ``core_seconds`` what its threads spent on processors together,
+and ``predict_seconds`` the time of the predictions on the test rows.
 
 - bochner: KernelRegressor or KernelClassifier with effort="default", from 2000 rows on on a GPU where there is one.
 - bochner fast: effort="fast" with n_features=4000, the paper's learner; bochner best: effort="best", for few sets on a GPU.

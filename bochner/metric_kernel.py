@@ -169,12 +169,26 @@ class Choice:
     learned: LearnedKernel | None
 
 
+class Steps:
+    """What is done now, and how many steps there are, for who follows a fit; steps that prove needless are skipped."""
+
+    def __init__(self, tell: Callable[[int, int, str], None] | None = None) -> None:
+        self.tell = tell
+        self.n_steps = 0
+        self._now = 0
+
+    def enter(self, what: str) -> None:
+        """Say what the next step is."""
+        self._now += 1
+        if self.tell is not None:
+            self.tell(self._now, self.n_steps, what)
+
+
 class Ladder:
     """Records of everything that was compared, in order: what ``selection_`` shows."""
 
-    def __init__(self, callback: Callable[[dict[str, Any]], None] | None = None) -> None:
+    def __init__(self) -> None:
         self.records: list[dict[str, Any]] = []
-        self.callback = callback
         self._started = time.perf_counter()
 
     def add(self, candidate: Candidate, stage: str, finish: str, **size: Any) -> None:
@@ -194,8 +208,6 @@ class Ladder:
                 "chosen": False,
             }
         )
-        if self.callback is not None:
-            self.callback(self.records[-1])
 
 
 def start_levels(n_rows: int, n_columns: int, *, briefly: bool = False) -> tuple[Level, ...]:
@@ -239,6 +251,7 @@ class Teacher:
     measure: Measure | None = None
     """What candidates are compared by; None: the squared error."""
     ladder: Ladder = field(default_factory=Ladder)
+    steps: Steps = field(default_factory=Steps)
 
     def descend(self, folds: FoldedRows) -> Descent:
         """Scales by the gradient of the held-out error on random features.
@@ -277,6 +290,10 @@ class Teacher:
     def candidates(self, folds: FoldedRows, starts: Starts) -> list[Candidate]:
         """What the stages of the search leave."""
 
+        def begin(space: CentreSpace) -> None:
+            size = space.size
+            self.steps.enter(f"metrics on {size['n_rows']:,} rows, {size['n_centres']:,} centres")
+
         def record(space: CentreSpace, candidate: Candidate, number: int) -> None:
             self.ladder.add(candidate, f"search {number}", "centres", **space.size)
 
@@ -292,6 +309,7 @@ class Teacher:
             way=self.metric.way,
             must=self.metric.must,
             measure=self.measure,
+            begin=begin,
             record=record,
         )
 
@@ -323,7 +341,10 @@ def learn_metric_kernel(folds: FoldedRows, teacher: Teacher) -> Choice:
         chosen = (row["kernel"], row["start"], row["metric"], row["finish"]) == (*candidate.recipe, finish)
         row["chosen"] = chosen and row["stage"] == "unseen rows"
     plain = finish == "fourier" and candidate.kind == "given" and not contest.descent.interrupted
-    learned = None if plain else finished(folds, candidate, finish, contest.descent, teacher)
+    if plain:
+        return Choice(teacher.ladder.records, None)
+    teacher.steps.enter(f"the best, on {finish}, of all rows")
+    learned = finished(folds, candidate, finish, contest.descent, teacher)
     return Choice(teacher.ladder.records, learned)
 
 
@@ -346,10 +367,12 @@ class Contest:
         latest: dict[tuple[str, ...], Candidate] = {}
         most = MANY_UNSEEN if self.teacher.metric.every_row(self.folds) else MOST_UNSEEN
         splits = list(unseen_parts(self.folds.in_memory, most))
+        self.teacher.steps.n_steps = self._count_steps(len(splits))
         for learned_on, unseen in splits:
             learning = self.teacher.place(learned_on)
             starts = self._starts(learning)
             finalists = self.teacher.candidates(learning, starts)
+            self.teacher.steps.enter(f"the best {len(finalists)} on {unseen.n:,} unseen rows")
             for key, candidate in judged(finalists, self.descent, learned_on, unseen, self.teacher):
                 errors.setdefault(key, []).append(candidate.value)
                 latest[key] = candidate
@@ -358,7 +381,13 @@ class Contest:
         candidate, finish = latest[chosen], chosen[-1]
         return (self._again(candidate, finish) if len(splits) > 1 else candidate), finish
 
+    def _count_steps(self, n_splits: int) -> int:
+        """Scales, stages and comparison of each split; scales and stages of all rows, after several; the last fit."""
+        learning = 1 + len(self.teacher.metric.stages(self.folds))
+        return n_splits * (learning + 1) + (learning if n_splits > 1 else 0) + 1
+
     def _starts(self, folds: FoldedRows) -> Starts:
+        self.teacher.steps.enter(f"scales on {folds.n:,} rows")
         self.descent = self.teacher.descend(folds)
         if self.descent.interrupted:
             raise KeyboardInterrupt

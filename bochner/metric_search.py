@@ -375,6 +375,7 @@ def search(
     must: bool = False,
     every_row: bool = False,
     measure: Measure | None = None,
+    begin: Callable[[CentreSpace], None] | None = None,
     record: Callable[[CentreSpace, Candidate, int], None] | None = None,
 ) -> list[Candidate]:
     """Take all candidates through the stages: those that stay at the end, the best first, with its width of that size.
@@ -386,6 +387,8 @@ def search(
     staying: list[Candidate] = []
     for number, stage in enumerate(stages, start=1):
         space = CentreSpace(folds, stage, criterion, rng, every_row=every_row, measure=measure)
+        if begin is not None:
+            begin(space)
         if number == 1:
             tried = _first_stage(space, starts, stage, kinds, rank, way, must=must)
         else:

@@ -46,6 +46,12 @@ class ProgressLine:
         self._when = time.monotonic()
 
     def __call__(self, record: dict[str, Any]) -> None:
+        self.show(record)
+        if self.then is not None:
+            self.then(record)
+
+    def show(self, record: dict[str, Any]) -> None:
+        """Write what is to be written of a record."""
         if self.live:
             self.stream.write(f"\r{self._line(record)}\x1b[K")
             self.stream.flush()
@@ -57,8 +63,6 @@ class ProgressLine:
         self.last = record
         if not self.live and ((self.ends(record) and self.is_told(record)) or time.monotonic() - self._when >= PAUSE):
             self._tell()
-        if self.then is not None:
-            self.then(record)
 
     def close(self) -> None:
         """End the line."""
@@ -146,15 +150,24 @@ def _cost(level: Level) -> float:
 
 
 class Follower:
-    """A callback of records that is also told of the work before each descent."""
+    """A callback of records that is also told of the work before a descent, or of the steps where it is one of several."""
 
     def begins(self, work: Work) -> None:
         """A descent is to begin; ``work`` has to be given its records."""
         raise NotImplementedError
 
+    def enters(self, step: int, n_steps: int, what: str) -> None:
+        """A step begins; the records until the next one are of it."""
+        raise NotImplementedError
+
     def __call__(self, record: dict[str, Any]) -> None:
         """One more record."""
         raise NotImplementedError
+
+
+def entering(callback: Any) -> Callable[[int, int, str], None] | None:
+    """What is to be told of steps, where a callback wants to hear of them."""
+    return callback.enters if isinstance(callback, Follower | StepLine) else None
 
 
 def left_in_words(seconds: float | None) -> str:
@@ -196,6 +209,37 @@ class DescentLine(ProgressLine):
             f"{record['kernel']}: held-out error {record['criterion']:.4g}"
             f"{'' if self.work is None or not self.live else left_in_words(self.work.seconds_left)}"
         )
+
+
+class StepLine(ProgressLine):
+    """The line of :func:`bochner.metric_kernel.learn_metric_kernel`: the bar fills with its steps."""
+
+    def __init__(self, then: Callable[[dict[str, Any]], None] | None = None, stream: TextIO | None = None) -> None:
+        super().__init__(1, then, stream)
+        self._now = {"step": 0, "what": ""}
+        self._started = time.monotonic()
+
+    def enters(self, step: int, n_steps: int, what: str) -> None:
+        """A step begins."""
+        self.n_stages = n_steps
+        self._now = {"step": step, "what": what}
+        self.show({})
+        tell = entering(self.then)
+        if tell is not None:
+            tell(step, n_steps, what)
+
+    def show(self, record: dict[str, Any]) -> None:
+        super().show({**record, **self._now, "seconds": time.monotonic() - self._started})
+
+    def stage_of(self, record: dict[str, Any]) -> float:
+        return float(record["step"])
+
+    def share_of(self, record: dict[str, Any]) -> float:
+        return (self.stage_of(record) - 1) / self.n_stages
+
+    def text(self, record: dict[str, Any]) -> str:
+        error = f"  {record['kernel']}: held-out error {record['criterion']:.4g}" if "criterion" in record else ""
+        return f"step {record['step']} of {self.n_stages}: {record['what']}{error}"
 
 
 class PassLine(ProgressLine):

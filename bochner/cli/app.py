@@ -84,7 +84,7 @@ def _columns(given: list[str] | None) -> list[str]:
     "categories, text of few values, dates and gaps. A part of the rows is held out to score the model, beside a constant "
     "and a linear model; the model that is scored is the one that is written, unless --refit fits all rows again.",
     epilog="bochner fit houses.csv --target price -o price.safetensors\n\n"
-    "bochner fit people.parquet --target income --drop id,name --effort default --report income.html\n\n"
+    "bochner fit people.parquet --target income --drop id,name --effort best --report income.html\n\n"
     "bochner fit songs.csv --target year --views views.toml --json > outcome.json\n\n" + EXIT_CODES,
 )
 @guarded
@@ -97,7 +97,7 @@ def fit(
     task: Annotated[Task, typer.Option(help="Numbers or classes; auto looks at the target.")] = Task.auto,
     kernel: Annotated[str, typer.Option(help="A kernel, several with commas, or auto.")] = "auto",
     views: Annotated[str | None, typer.Option(help="A TOML file that names groups of columns, a kernel for each.")] = None,
-    effort: Annotated[Effort, typer.Option(help="How much is tried.")] = Effort.fast,
+    effort: Annotated[Effort | None, typer.Option(help="How much is tried.", show_default="default")] = None,
     features: Annotated[int | None, typer.Option(min=2, help="Random features of a kernel; an even number.")] = None,
     drop: Annotated[list[str] | None, typer.Option(help="Columns to leave out; with commas, or given again.")] = None,
     weight: Annotated[str | None, typer.Option(help="The column of weights of rows.")] = None,
@@ -121,7 +121,7 @@ def fit(
     asked = tasks.Asked(target, weight, _columns(drop), task.value)
     options = fitting.FitOptions(
         kernel=kernel,
-        effort=effort.value,
+        effort=None if effort is None else effort.value,
         features=features,
         views=views,
         seed=seed,

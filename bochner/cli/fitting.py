@@ -34,7 +34,7 @@ class FitOptions:
     """What ``bochner fit`` was asked for, beside the columns."""
 
     kernel: str = "auto"
-    effort: str = "fast"
+    effort: str | None = None
     features: int | None = None
     views: str | None = None
     seed: int = 0
@@ -141,7 +141,7 @@ def _tell_if_simple_is_better(found: dict[str, dict[str, float]]) -> None:
     best, score = max(others, key=lambda each: each[1])
     if score > ours:
         tell(
-            f"Note: {best} is better than {own} here ({score:.4f} and {ours:.4f}): try --effort default or best, more rows, "
+            f"Note: {best} is better than {own} here ({score:.4f} and {ours:.4f}): try --effort best, more rows, "
             "or columns that say more."
         )
 
@@ -219,12 +219,12 @@ def make_model(task: str, options: FitOptions, columns: Sequence[str]) -> Any:
     }
     if options.views is None:
         cls: Any = bochner.KernelRegressor if task == "regression" else bochner.KernelClassifier
-        return cls(kernel, effort=options.effort, **common)
+        return cls(kernel, **({} if options.effort is None else {"effort": options.effort}), **common)
     if not isinstance(kernel, str):
         raise CommandError(
             "--kernel names several families, and --views takes one for each view: name it there.", code=USAGE
         )
-    if options.effort != "fast":
+    if options.effort is not None:
         raise CommandError("--effort is for one kernel, and --views makes many: leave one of them out.", code=USAGE)
     kernels = [
         (name, _kernel_name(family, f"view {name!r} of {options.views}"), view)

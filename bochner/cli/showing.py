@@ -49,7 +49,7 @@ class Bar:
         """Follow the fit of a model: by its callback, or by its own line where it has none or ``own_line``."""
         self.say(f"fitting {type(model).__name__}")
         if "callback" in model.get_params(deep=False) and not own_line:
-            model.callback = follower(self, getattr(model, "effort", None) == "fast")
+            model.callback = follower(self)
             try:
                 yield
             finally:
@@ -66,18 +66,24 @@ class Bar:
                 self._progress.start()
 
 
-def follower(bar: Bar, whole: bool) -> Any:
-    """A callback that moves a bar; the share that is behind is known where a ``whole`` fit is one descent."""
+def follower(bar: Bar) -> Any:
+    """A callback that moves a bar: with the work of a descent, or with the steps where a fit is more than one."""
     from bochner.progress import Follower, Work, left_in_words
 
     class Moving(Follower):
         work: Work | None = None
+        share: float | None = None
+        step = ""
 
         def begins(self, work: Work) -> None:
-            self.work = work if whole else None
+            self.work, self.share, self.step = work, None, ""
+
+        def enters(self, step: int, n_steps: int, what: str) -> None:
+            self.work, self.share, self.step = None, (step - 1) / n_steps, f"step {step} of {n_steps}: "
+            bar.say(f"{self.step}{what}", self.share)
 
         def __call__(self, record: dict[str, Any]) -> None:
-            share, done = None, ""
+            share, done = self.share, self.step
             if self.work is not None:
                 self.work.add(record)
                 share = self.work.share

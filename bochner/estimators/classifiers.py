@@ -91,7 +91,7 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
         metric_by: str = "products",
         finish: str = "auto",
         n_centres: int | None = None,
-        effort: str = "fast",
+        effort: str = "default",
         spectrum: str = "prior",
         alpha: float | str | None = None,
         criterion: str = "auto",

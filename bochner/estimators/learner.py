@@ -44,7 +44,7 @@ from bochner.folds import FoldedRows, Folds, Rows
 from bochner.kernels import Kernel, MetricKernel, get_kernel
 from bochner.kernels.ties import SharedScales
 from bochner.penalties import SCALE_PENALTIES
-from bochner.progress import DescentLine, Follower, Work
+from bochner.progress import DescentLine, Follower, StepLine, Work
 from bochner.standardise import Standardiser
 
 AUTO_KERNELS = ("gaussian", "cauchy", "matern32")
@@ -275,6 +275,10 @@ class KernelLearner(Showing, Saved, BaseEstimator):
         return (
             closing(DescentLine(plan.levels, self.callback, work=Work(plan))) if self.verbose else nullcontext(self.callback)
         )
+
+    def _watching_steps(self) -> AbstractContextManager[Any]:
+        """The same where learning is many descents and searches."""
+        return closing(StepLine(self.callback)) if self.verbose else nullcontext(self.callback)
 
     def _keep_kernel(self, kernel: Kernel) -> None:
         """A kernel of standardised rows as fitted attributes, in the units of the data."""

@@ -51,8 +51,8 @@ from bochner.iterated_ridge import IteratedHeldOutError
 from bochner.kernels import Kernel
 from bochner.leave_one_out import LeaveOneOutError
 from bochner.memory import as_bytes, machine_bytes, readable
-from bochner.metric_kernel import Choice, Teacher, learn_metric_kernel, start_levels
-from bochner.progress import PassLine, note
+from bochner.metric_kernel import Choice, Steps, Teacher, learn_metric_kernel, start_levels
+from bochner.progress import PassLine, entering, note
 from bochner.rows import Block, RowSource
 from bochner.rows.source import Sampler
 from bochner.single_kernel import LOWEST_IN_FLOAT32, LearnedKernel, default_levels, learn_kernel
@@ -256,7 +256,7 @@ class KernelMachine(KernelLearner):
             levels=start_levels(folds.in_memory.n, folds.n_columns, briefly=metric.every_row(folds)),
             n_starts=1,
         )
-        with self._watching(plan) as callback:
+        with self._watching_steps() as callback:
             teacher = Teacher(
                 plan=replace(plan, callback=callback),
                 metric=metric,
@@ -267,6 +267,7 @@ class KernelMachine(KernelLearner):
                 iterated=None if self._needs_sums else IteratedHeldOutError,
                 units=self.standardiser_.spread,
                 measure=self._measure,
+                steps=Steps(entering(callback)),
             )
             return learn_metric_kernel(folds, teacher)
 

@@ -103,7 +103,8 @@ def metric_families(estimator: Any) -> tuple[Kernel, ...]:
 def metric_plan(estimator: Any, folds: FoldedRows) -> MetricPlan | None:
     """What is tried beyond scales on random features; None: nothing."""
     more = asks_for_more(estimator)
-    plain = estimator.effort == "fast" or (estimator.n_features is not None and estimator.finish != "centres")
+    on_features = estimator.n_features is not None or estimator.spectrum != "prior"
+    plain = estimator.effort == "fast" or (on_features and estimator.finish != "centres")
     few = folds.n_to_fit < FEWEST_ROWS or folds.n_columns > MOST_COLUMNS or folds.n_columns < 2
     few = few or sparse.issparse(folds.in_memory.parts[0].X)
     if obstacle(estimator) is not None or (not more and (plain or few or estimator.warm_start)):

@@ -140,14 +140,16 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         metric itself, which goes to a minimum that is near, and takes about three times as long; or by this after those.
     finish : {"auto", "fourier", "centres"}, default="auto"
         What the final regression is fitted on: random Fourier features, or kernels at data centres (Nyström), which are
-        exact where all rows are centres. "auto" tries both on unseen rows; with ``n_features`` given it is "fourier".
+        exact where all rows are centres. "auto" tries both on unseen rows; it is "fourier" with
+        ``n_features`` or a learned ``spectrum``.
     n_centres : int or None, default=None
         Number of centres. None: all rows up to 10,000 (50,000 with effort="best"), fewer where rows are very many or
         memory is short.
-    effort : {"fast", "default", "best"}, default="fast"
+    effort : {"fast", "default", "best"}, default="default"
         How much is tried where ``metric`` or ``finish`` is "auto". "fast" learns scales alone, on random features:
-        metric="diagonal", finish="fourier". "default" chooses among metrics and finishes, and is more accurate where columns
-        work together or noise is low, for several times the time; "best" searches metrics on more rows and has more centres.
+        metric="diagonal", finish="fourier", as every effort does where ``n_features`` or ``spectrum`` asks for features.
+        "default" chooses among metrics and finishes, and is more accurate where columns work together or noise is low, for
+        several times the time; "best" searches metrics on more rows and has more centres.
     spectrum : {"prior", "mixture", "free"}, default="prior"
         Where the frequencies of a final regression on random features come from: the law of the kernel; a mixture of four
         such laws, each with scales of its own; or each moves freely. The last two are learned after the kernel, held to its
@@ -277,7 +279,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         metric_by: str = "products",
         finish: str = "auto",
         n_centres: int | None = None,
-        effort: str = "fast",
+        effort: str = "default",
         spectrum: str = "prior",
         alpha: float | str | None = None,
         criterion: str = "auto",

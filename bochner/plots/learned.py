@@ -143,7 +143,9 @@ def plot_selection(model: Any, ax: Axes | None = None, top: int = 12) -> Axes:
         if each["stage"] == "unseen rows"
     ]
     if not records:
-        raise InputError("This model compared nothing: its effort was 'fast', or its parameters left nothing to choose.")
+        raise InputError(
+            "This model compared nothing: its effort was 'fast', its rows few, or its parameters left nothing to choose."
+        )
     groups: dict[str, list[dict[str, Any]]] = {}
     for record in records:
         label = f"{record['kernel']}, {record['start']}, {record['metric']}, {record['finish']}"

@@ -14,7 +14,18 @@ from bochner.descent import Level, Plan, family_name
 from bochner.exact import KernelRidgeGD
 from bochner.kernels import Cauchy, Gaussian, get_kernel
 from bochner.kernels.ties import SharedScales
-from bochner.progress import TOO_EARLY, WIDTH, CountLine, DescentLine, Follower, PassLine, PathLine, Work, left_in_words
+from bochner.progress import (
+    TOO_EARLY,
+    WIDTH,
+    CountLine,
+    DescentLine,
+    Follower,
+    PassLine,
+    PathLine,
+    StepLine,
+    Work,
+    left_in_words,
+)
 from tests.estimators.learners import each_learner, fixed, output, regressor, small, table, targets
 
 
@@ -353,12 +364,17 @@ class Told(Follower):
     """What a bar would show after each record."""
 
     def __init__(self):
-        self.works, self.shares, self.left = [], [], []
+        self.works, self.shares, self.left, self.steps = [], [], [], []
 
     def begins(self, work):
         self.works.append(work)
 
+    def enters(self, step, n_steps, what):
+        self.steps.append((step, n_steps, what))
+
     def __call__(self, record):
+        if self.steps:
+            return
         self.works[-1].add(record)
         self.shares.append(self.works[-1].share)
         self.left.append(self.works[-1].seconds_left)
@@ -374,6 +390,38 @@ def test_the_share_that_is_behind_only_grows():
     assert told.shares == sorted(told.shares)
     assert 0 < told.shares[0] < 0.5 < told.shares[-1] <= 1
     assert all(left is None if share < TOO_EARLY else left >= 0 for left, share in zip(told.left, told.shares, strict=True))
+
+
+def test_steps_are_told_where_a_fit_is_more_than_one_descent():
+    told = Told()
+    X, y = table(n=120)
+    KernelRegressor("gaussian", n_centres=20, random_state=0, callback=told).fit(X, y)
+    numbers, totals, texts = zip(*told.steps, strict=True)
+    assert numbers == tuple(range(1, totals[0] + 1))  # three parts set aside in turn, all rows, and the last fit
+    assert set(totals) == {3 * 3 + 2 + 1}
+    assert [text.split(" on ")[0] for text in texts[:2]] == ["scales", "metrics"]
+    assert "unseen rows" in texts[2]
+    assert texts[-1] == "the best, on centres, of all rows"
+
+
+def test_a_line_of_steps():
+    stream, told = io.StringIO(), Told()
+    line = StepLine(told, stream)
+    line.enters(1, 3, "scales on 80 rows")
+    line(record(1, 0.5))
+    line.enters(2, 3, "metrics on 80 rows, 20 centres")
+    line.enters(3, 3, "the best 4 on 20 unseen rows")
+    line.close()
+    assert told.steps == [
+        (1, 3, "scales on 80 rows"),
+        (2, 3, "metrics on 80 rows, 20 centres"),
+        (3, 3, "the best 4 on 20 unseen rows"),
+    ]
+    shown = stream.getvalue().splitlines()
+    assert [part.count("#") for part in shown] == [0, WIDTH // 3, 2 * WIDTH // 3]
+    assert shown[0].endswith("step 1 of 3: scales on 80 rows  K: held-out error 0.5")
+    assert shown[1].endswith("step 2 of 3: metrics on 80 rows, 20 centres")
+    assert shown[2].endswith("step 3 of 3: the best 4 on 20 unseen rows")
 
 
 def test_work_is_counted_by_evaluations_times_their_cost():

@@ -25,7 +25,9 @@ def made(n=200, seed=0):
 @pytest.fixture(scope="module")
 def with_effort():
     X, y, _, _ = made()
-    return KernelRegressor(effort="default", random_state=0).fit(X, y)
+    model = KernelRegressor(random_state=0).fit(X, y)
+    assert model.effort == "default"
+    return model
 
 
 def test_a_metric_is_found_that_scales_cannot_be(with_effort):
@@ -35,6 +37,14 @@ def test_a_metric_is_found_that_scales_cannot_be(with_effort):
     assert isinstance(with_effort.kernel_, MetricKernel)
     plain = KernelRegressor(effort="fast", random_state=0).fit(X, y)
     assert 1 - with_effort.score(X_new, y_new) < 0.5 * (1 - plain.score(X_new, y_new))
+
+
+def test_a_learned_spectrum_asks_for_random_features():
+    X, y, _, _ = made(150)
+    model = KernelRegressor("gaussian", spectrum="mixture", random_state=0).fit(X, y)
+    assert model.finish_ == "fourier"
+    assert model.selection_ == []
+    assert model.spectrum_
 
 
 def test_the_metric_shows_the_interaction(with_effort):
@@ -126,7 +136,7 @@ def test_metrics_along_the_gradient(way):
 
 def test_fast_is_the_paper():
     X, y, X_new, _ = made(120)
-    fast = KernelRegressor(random_state=0).fit(X, y)
+    fast = KernelRegressor(effort="fast", random_state=0).fit(X, y)
     plain = KernelRegressor(metric="diagonal", finish="fourier", random_state=0).fit(X, y)
     assert fast.selection_ == []
     assert fast.finish_ == "fourier"
