@@ -18,7 +18,7 @@ import numpy as np
 from bochner.arrays import Array
 from bochner.errors import InputError
 from bochner.folds import Folds, Rows
-from bochner.kernels import Kernel
+from bochner.kernels import Kernel, MetricKernel
 from bochner.kernels.bandwidth import median_scale
 from bochner.kernels.ties import SharedScales
 from bochner.penalties import NoScalePenalty, ScalePenalty
@@ -140,6 +140,8 @@ class Descent:
 
 def family_name(kernel: Kernel) -> str:
     """The name of a kernel's family, with what tells it from its siblings."""
+    if isinstance(kernel, MetricKernel):
+        return f"{family_name(kernel.base)} with a metric"
     smoothness = getattr(kernel, "nu", None)
     return type(kernel).__name__ + ("" if smoothness is None else f"(nu={smoothness})")
 

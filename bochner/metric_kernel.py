@@ -25,7 +25,7 @@ from bochner.evidence import learn_by_evidence
 from bochner.features import FeatureChoices, FeatureMap
 from bochner.folds import FoldedRows, Folds, Rows
 from bochner.full_ridge import FullHeldOutError
-from bochner.kernels import Kernel, get_kernel
+from bochner.kernels import Kernel, MetricKernel, get_kernel
 from bochner.kernels.bandwidth import median_scale
 from bochner.metric_search import LARGER_FACTOR, Candidate, CentreSpace, Measure, Stage, Starts, base_of, search
 from bochner.single_kernel import FeatureSpace, LearnedKernel, default_levels
@@ -252,6 +252,8 @@ class Teacher:
     """What candidates are compared by; None: the squared error."""
     ladder: Ladder = field(default_factory=Ladder)
     steps: Steps = field(default_factory=Steps)
+    earlier: tuple[Kernel, ...] = ()
+    """The kernel of an earlier fit, which is a start too."""
 
     def descend(self, folds: FoldedRows) -> Descent:
         """Scales by the gradient of the held-out error on random features.
@@ -263,13 +265,18 @@ class Teacher:
         return descend(FeatureSpace(folds, self.criterion, self.choices, self.rng), plan)
 
     def starts(self, folds: FoldedRows, descent: Descent) -> Starts:
-        """Equal scales, those of a descent, and those of the largest evidence."""
+        """Equal scales, those of a descent, of an earlier fit, and of the largest evidence."""
         n_columns = folds.n_columns
         scales = {
             "isotropic": np.ones(n_columns),
             "scales": descent.best.kernel.scales(n_columns),
         }
         metrics = {}
+        for kernel in self.earlier:
+            if isinstance(kernel, MetricKernel) and "full" in self.metric.kinds:
+                metrics["earlier"] = kernel.metric
+            else:
+                scales["earlier"] = kernel.scales(n_columns)
         if self.units is not None and n_columns >= MANY_COLUMNS:
             scales["units"] = self.units
             if "full" in self.metric.kinds:

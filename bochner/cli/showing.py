@@ -88,11 +88,10 @@ def follower(bar: Bar) -> Any:
                 self.work.add(record)
                 share = self.work.share
                 done = f"{share:.0%} of learning the kernel{left_in_words(self.work.seconds_left)}; "
-            size = f"{record['n_features']} features, " if "n_features" in record else ""
-            error = record["criterion"] if "criterion" in record else record.get("error")
-            told = "" if error is None else f": held-out error {error:.4g}"
-            rows = f"{record['n_rows']:,} rows" if "n_rows" in record else ""
-            bar.say(f"{done}{record['kernel']}, {size}{rows}{told}".rstrip(", "), share)
+            size = f", {record['n_features']} features" if "n_features" in record else ""
+            rows = f", {record['n_rows']:,} rows" if "n_rows" in record else ""
+            about = record["kernel"] if self.step else f"{record['kernel']}{size}{rows}"
+            bar.say(f"{done}{about}: held-out error {record['criterion']:.4g}", share)
 
     return Moving()
 

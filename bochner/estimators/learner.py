@@ -43,6 +43,7 @@ from bochner.estimators.validation import (
 from bochner.folds import FoldedRows, Folds, Rows
 from bochner.kernels import Kernel, MetricKernel, get_kernel
 from bochner.kernels.ties import SharedScales
+from bochner.metric_search import base_of
 from bochner.penalties import SCALE_PENALTIES
 from bochner.progress import DescentLine, Follower, StepLine, Work
 from bochner.standardise import Standardiser
@@ -225,7 +226,7 @@ class KernelLearner(Showing, Saved, BaseEstimator):
         if not (self.warm_start and hasattr(self, "kernel_")):
             return None
         asked = {family_name(family) for family in self._families()}
-        return self.kernel_ if self._automatic or family_name(self.kernel_) in asked else None
+        return self.kernel_ if self._automatic or family_name(base_of(self.kernel_)) in asked else None
 
     def _resumed(self, before: Kernel, n_columns: int) -> tuple[Kernel, ...]:
         """The kernel of an earlier fit, for the rows of this one."""

@@ -48,7 +48,7 @@ from bochner.estimators.validation import check_flags, check_option, check_rows,
 from bochner.features import CentreMap, FeatureChoices, FeatureMap
 from bochner.folds import FoldedRows, Folds, HeldOut, Rows
 from bochner.iterated_ridge import IteratedHeldOutError
-from bochner.kernels import Kernel
+from bochner.kernels import Kernel, MetricKernel
 from bochner.leave_one_out import LeaveOneOutError
 from bochner.memory import as_bytes, machine_bytes, readable
 from bochner.metric_kernel import Choice, Steps, Teacher, learn_metric_kernel, start_levels
@@ -195,7 +195,8 @@ class KernelMachine(KernelLearner):
         """Learn from rows in parts; ``rows`` are those in memory, and ``kept`` is what is known of this fit already."""
         self._n_rows = folds.n_to_fit
         folds = folds if self._learned_on is None else on_device(folds, self._learned_on)
-        plan = self._plan(folds.n, folds.n_columns, before)
+        resumed = () if before is None else self._resumed(before, folds.n_columns)
+        plan = self._plan(folds.n, folds.n_columns, None if isinstance(before, MetricKernel) else before)
         if folds.in_memory.n < folds.n and self.schedule != "full":  # kernels are tried on the sample alone
             sampled = tuple(replace(level, n_rows=min(level.n_rows, folds.in_memory.n)) for level in plan.levels)
             plan = replace(plan, levels=sampled)
@@ -204,7 +205,7 @@ class KernelMachine(KernelLearner):
             note(f"{type(self).__name__} {kept.resumed}")
         criterion = kept.logged(self._criterion()) if self._has_log else self._criterion()
         choices = FeatureChoices(n_features=self.n_features, sampling=self.sampling)
-        chosen = self._choose(folds, rng, criterion, choices)
+        chosen = self._choose(folds, rng, criterion, choices, resumed)
         self.selection_, learned = chosen.ladder, chosen.learned
         if learned is None:
             with self._watching(plan) as callback:
@@ -222,7 +223,8 @@ class KernelMachine(KernelLearner):
         self.feature_map_ = learned.feature_map
         self._keep_kernel(learned.feature_map.kernel)
         self._keep_descent(learned.descent)
-        self.converged_ = self.converged_ and learned.fit.converged
+        started_from_it = chosen.learned is not None and not learned.descent.interrupted
+        self.converged_ = (self.converged_ or started_from_it) and learned.fit.converged
         self._keep(learned, folds)
         self._keep_relevance(rows, rng)
         if isinstance(self.feature_map_, CentreMap):  # without its factor, which predictions do without
@@ -246,7 +248,14 @@ class KernelMachine(KernelLearner):
         """Rows in memory where they are learned from."""
         return folds if self._learned_on is None else on_device(folds, self._learned_on)
 
-    def _choose(self, folds: FoldedRows, rng: np.random.Generator, criterion: Any, choices: FeatureChoices) -> Choice:
+    def _choose(
+        self,
+        folds: FoldedRows,
+        rng: np.random.Generator,
+        criterion: Any,
+        choices: FeatureChoices,
+        resumed: tuple[Kernel, ...],
+    ) -> Choice:
         """Metric and finish, and the kernel learned with them; none where scales alone are learned, on random features."""
         metric = metric_plan(self, folds)
         if metric is None:
@@ -268,6 +277,7 @@ class KernelMachine(KernelLearner):
                 units=self.standardiser_.spread,
                 measure=self._measure,
                 steps=Steps(entering(callback)),
+                earlier=resumed,
             )
             return learn_metric_kernel(folds, teacher)
 

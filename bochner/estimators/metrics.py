@@ -107,7 +107,7 @@ def metric_plan(estimator: Any, folds: FoldedRows) -> MetricPlan | None:
     plain = estimator.effort == "fast" or (on_features and estimator.finish != "centres")
     few = folds.n_to_fit < FEWEST_ROWS or folds.n_columns > MOST_COLUMNS or folds.n_columns < 2
     few = few or sparse.issparse(folds.in_memory.parts[0].X)
-    if obstacle(estimator) is not None or (not more and (plain or few or estimator.warm_start)):
+    if obstacle(estimator) is not None or (not more and (plain or few)):
         return None
     if estimator.metric == "diagonal" and estimator.finish == "fourier":
         return None

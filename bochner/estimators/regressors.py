@@ -195,7 +195,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         has the same result when it is started again with the same parameters and rows. Removed when the fit is done.
     warm_start : bool, default=False
         Start a second fit from the kernel of the first, at full size at once, if ``kernel`` is "auto" or has the family
-        learned; another one is learned from its own start.
+        learned; another one is learned from its own start. Where metrics are learned, it is one start of several.
     tol : float, default=None
         Learning stops when a step promises to lower the criterion by less than this part of it. None: 1/n for n rows, which
         chance may do, but between 1e-4 and 1e-2; 1e-4 with a scale penalty.
@@ -250,7 +250,8 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
     fit_seconds_ : float
         How long the fit took, and further rows with it.
     n_iter_, converged_
-        Steps that the kept kernel took, and whether its last level ended by ``tol``.
+        Steps that the kept kernel took, and whether its last level ended by ``tol``. Of a kernel that ``selection_`` shows
+        as chosen, steps are those of the scales the search started from, and all that has to converge is the regression.
 
     Notes
     -----

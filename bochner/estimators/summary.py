@@ -134,7 +134,8 @@ def _time(model: Any) -> str:
     seconds, history = getattr(model, "fit_seconds_", None), getattr(model, "history_", None)
     trials = getattr(model, "trials_", None)
     parts = [] if seconds is None else [seconds_in_words(seconds)]
-    parts += [f"{_counted(len(history), 'kernel')} tried"] if history else []
+    tried = len(history or []) + len(getattr(model, "selection_", []))
+    parts += [f"{_counted(tried, 'kernel')} tried"] if tried else []
     parts += [f"{_counted(len(trials), 'model')} compared"] if trials else []
     if getattr(model, "converged_", None) is False:
         parts.append("not converged")

@@ -1,11 +1,13 @@
 """metric, finish, effort: what the learners do with them, and what they refuse."""
 
+import copy
 import pickle
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import log_loss
 
@@ -45,6 +47,39 @@ def test_a_learned_spectrum_asks_for_random_features():
     assert model.finish_ == "fourier"
     assert model.selection_ == []
     assert model.spectrum_
+
+
+@pytest.mark.parametrize("metric", ["auto", "diagonal"])
+def test_a_warm_start_has_the_earlier_metric_among_its_starts(with_effort, metric):
+    X, y, X_new, y_new = made()
+    again = copy.deepcopy(with_effort).set_params(warm_start=True, metric=metric).fit(X, y)
+    assert "earlier" in {row["start"] for row in again.selection_}
+    if metric == "auto":
+        assert again.score(X_new, y_new) > with_effort.score(X_new, y_new) - 0.01
+    else:
+        assert not isinstance(again.kernel_, MetricKernel)
+
+
+def test_learning_of_scales_does_not_go_on_from_a_metric(with_effort):
+    X, y, _, _ = made()
+    scales = copy.deepcopy(with_effort).set_params(warm_start=True, effort="fast").fit(X, y)
+    fresh = KernelRegressor(effort="fast", random_state=0).fit(X, y)
+    np.testing.assert_array_equal(scales.predict(X), fresh.predict(X))
+
+
+def test_ctrl_c_leaves_a_model_that_a_warm_start_goes_on_from():
+    X, y, _, _ = made(120)
+
+    def stop(record):
+        raise KeyboardInterrupt
+
+    model = KernelRegressor("gaussian", random_state=0, callback=stop)
+    with pytest.warns(ConvergenceWarning, match="Interrupted after 1 evaluations"):
+        model.fit(X, y)
+    assert not model.converged_
+    model.set_params(warm_start=True, callback=None).fit(X, y)
+    assert model.converged_
+    assert "earlier" in {row["start"] for row in model.selection_}
 
 
 def test_the_metric_shows_the_interaction(with_effort):
