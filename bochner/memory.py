@@ -13,6 +13,8 @@ from bochner.errors import InputError
 
 SHARE = 0.5
 """The part of what is free that a fit may hold where nobody says how much."""
+MATRIX_SHARE = 0.5
+"""The part of ``max_memory`` that matrices of all pairs of features may take, where nobody says how many features."""
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 CGROUP = Path("/sys/fs/cgroup")
 GROUP_FILES = (

@@ -27,7 +27,17 @@ from bochner.folds import FoldedRows, Folds, Rows
 from bochner.full_ridge import FullHeldOutError
 from bochner.kernels import Kernel, MetricKernel, get_kernel
 from bochner.kernels.bandwidth import median_scale
-from bochner.metric_search import LARGER_FACTOR, Candidate, CentreSpace, Measure, Stage, Starts, base_of, search
+from bochner.metric_search import (
+    LARGER_FACTOR,
+    Candidate,
+    CentreSpace,
+    Measure,
+    Stage,
+    Starts,
+    base_of,
+    can_have_metric,
+    search,
+)
 from bochner.single_kernel import FeatureSpace, LearnedKernel, default_levels
 from bochner.solvers.penalty_search import HIGHEST_PENALTY, LOWEST_PENALTY
 
@@ -56,6 +66,8 @@ BY_SUMS = 2e11
 MATRICES = 6
 """Matrices of all pairs of centres that half of the room on a device must hold for it to make such sums, which take twice
 as many; it does so wherever it can."""
+ITERATED_MATRICES = 3
+"""The same where the host iterates, in all the room there is."""
 FULL_ROWS = 65_000
 """Rows up to which a device makes them all centres, from a factor of the whole kernel matrix."""
 FULL_MATRICES = 2.2
@@ -138,8 +150,12 @@ class MetricPlan:
     n_centres: int | None = None
     rank: int | None = None
     way: str = "products"
+    n_features: int = 2
+    """Random features of the finish."""
     room: float = np.inf
-    """Bytes that matrices may take."""
+    """Bytes that a fit may take."""
+    matrices: float = ITERATED_MATRICES
+    """Matrices of all pairs of centres that are that many bytes, where the last regression is solved from sums."""
 
     def stages(self, folds: FoldedRows) -> tuple[Stage, ...]:
         """The stages of the search among these rows."""
@@ -154,11 +170,12 @@ class MetricPlan:
             return False
         return FULL_MATRICES * 8 * folds.n_to_fit**2 <= free_room(gpu)
 
-    def centres_for(self, n_rows: int) -> int:
-        """Centres of the finish for so many rows: no more than there is room for three matrices of all pairs of."""
+    def centres_for(self, n_rows: int, *, by_sums: bool) -> int:
+        """Centres of the finish for so many rows: no more than there is room for matrices of all pairs of."""
         if self.n_centres is not None:
             return min(self.n_centres, n_rows)
-        return int(min(self.effort.n_centres(n_rows), (self.room / (3 * 8)) ** 0.5))
+        matrices = self.matrices if by_sums else ITERATED_MATRICES
+        return int(min(self.effort.n_centres(n_rows), max(2.0, (self.room / (8 * matrices)) ** 0.5)))
 
 
 @dataclass(frozen=True)
@@ -170,7 +187,7 @@ class Choice:
 
 
 class Steps:
-    """What is done now, and how many steps there are, for who follows a fit; steps that prove needless are skipped."""
+    """What is done now, and how many steps there are, for who follows a fit."""
 
     def __init__(self, tell: Callable[[int, int, str], None] | None = None) -> None:
         self.tell = tell
@@ -182,6 +199,11 @@ class Steps:
         self._now += 1
         if self.tell is not None:
             self.tell(self._now, self.n_steps, what)
+
+    def enter_last(self, what: str) -> None:
+        """The same of the last step; those that proved needless are skipped."""
+        self._now = self.n_steps - 1
+        self.enter(what)
 
 
 class Ladder:
@@ -252,7 +274,7 @@ class Teacher:
     """What candidates are compared by; None: the squared error."""
     ladder: Ladder = field(default_factory=Ladder)
     steps: Steps = field(default_factory=Steps)
-    earlier: tuple[Kernel, ...] = ()
+    earlier: Kernel | None = None
     """The kernel of an earlier fit, which is a start too."""
 
     def descend(self, folds: FoldedRows) -> Descent:
@@ -272,11 +294,10 @@ class Teacher:
             "scales": descent.best.kernel.scales(n_columns),
         }
         metrics = {}
-        for kernel in self.earlier:
-            if isinstance(kernel, MetricKernel) and "full" in self.metric.kinds:
-                metrics["earlier"] = kernel.metric
-            else:
-                scales["earlier"] = kernel.scales(n_columns)
+        if isinstance(self.earlier, MetricKernel) and self.metric.kinds != ("diagonal",):
+            metrics["earlier"] = self.earlier.metric
+        elif self.earlier is not None:
+            scales["earlier"] = self.earlier.scales(n_columns)
         if self.units is not None and n_columns >= MANY_COLUMNS:
             scales["units"] = self.units
             if "full" in self.metric.kinds:
@@ -347,10 +368,10 @@ def learn_metric_kernel(folds: FoldedRows, teacher: Teacher) -> Choice:
     for row in teacher.ladder.records:
         chosen = (row["kernel"], row["start"], row["metric"], row["finish"]) == (*candidate.recipe, finish)
         row["chosen"] = chosen and row["stage"] == "unseen rows"
-    plain = finish == "fourier" and candidate.kind == "given" and not contest.descent.interrupted
+    plain = finish == "fourier" and candidate.is_descended and not contest.descent.interrupted
+    teacher.steps.enter_last(f"the best, on {finish}, of all rows")
     if plain:
         return Choice(teacher.ladder.records, None)
-    teacher.steps.enter(f"the best, on {finish}, of all rows")
     learned = finished(folds, candidate, finish, contest.descent, teacher)
     return Choice(teacher.ladder.records, learned)
 
@@ -374,7 +395,7 @@ class Contest:
         latest: dict[tuple[str, ...], Candidate] = {}
         most = MANY_UNSEEN if self.teacher.metric.every_row(self.folds) else MOST_UNSEEN
         splits = list(unseen_parts(self.folds.in_memory, most))
-        self.teacher.steps.n_steps = self._count_steps(len(splits))
+        self.teacher.steps.n_steps = self._count_steps([self.teacher.place(learned_on) for learned_on, _ in splits])
         for learned_on, unseen in splits:
             learning = self.teacher.place(learned_on)
             starts = self._starts(learning)
@@ -388,14 +409,16 @@ class Contest:
         candidate, finish = latest[chosen], chosen[-1]
         return (self._again(candidate, finish) if len(splits) > 1 else candidate), finish
 
-    def _count_steps(self, n_splits: int) -> int:
+    def _count_steps(self, splits: list[FoldedRows]) -> int:
         """Scales, stages and comparison of each split; scales and stages of all rows, after several; the last fit."""
-        learning = 1 + len(self.teacher.metric.stages(self.folds))
-        return n_splits * (learning + 1) + (learning if n_splits > 1 else 0) + 1
+        learned_on = [*splits, self.folds] if len(splits) > 1 else splits
+        return len(splits) + sum(1 + len(self.teacher.metric.stages(some)) for some in learned_on) + 1
 
     def _starts(self, folds: FoldedRows) -> Starts:
         self.teacher.steps.enter(f"scales on {folds.n:,} rows")
-        self.descent = self.teacher.descend(folds)
+        earlier = [] if self.descent is None else self.descent.history
+        descent = self.teacher.descend(folds)
+        self.descent = replace(descent, history=[*earlier, *descent.history])
         if self.descent.interrupted:
             raise KeyboardInterrupt
         return self.teacher.starts(folds, self.descent)
@@ -403,7 +426,7 @@ class Contest:
     def _again(self, candidate: Candidate, finish: str) -> Candidate:
         """A candidate of some of the rows, learned again on all of them."""
         starts = self._starts(self.folds)
-        if finish == "fourier" and candidate.kind == "given":
+        if finish == "fourier" and candidate.is_descended:
             return self.scales_alone()
         kinds = () if candidate.kind == "given" else (candidate.kind,)
         teacher = replace(self.teacher, metric=replace(self.teacher.metric, kinds=kinds))
@@ -448,7 +471,8 @@ def _for_features(finalists: list[Candidate], descent: Descent, teacher: Teacher
     """
     scales = Candidate(descent.best.kernel, "scales", "given", log_alpha=descent.best.log_alpha)
     if teacher.metric.finishes == ("fourier",):
-        return finalists if teacher.metric.must else [*finalists, scales]
+        others = [each for each in finalists if each.recipe != scales.recipe]
+        return others if teacher.metric.must else [*others, scales]
     return [scales] if "fourier" in teacher.metric.finishes and not few else []
 
 
@@ -465,9 +489,10 @@ def _on_centres(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> tu
     """
     if teacher.metric.every_row(folds):
         return _on_every_row(folds, candidate, teacher)
-    n_centres = teacher.metric.centres_for(folds.n_to_fit)
+    n_centres = teacher.metric.centres_for(folds.n_to_fit, by_sums=False)
+    by_sums = _by_sums(folds, float(folds.n) * n_centres**2, n_centres)
+    n_centres = teacher.metric.centres_for(folds.n_to_fit, by_sums=by_sums)
     work = float(folds.n) * n_centres**2
-    by_sums = _by_sums(folds, work, n_centres)
     criterion = teacher.criterion if by_sums or teacher.iterated is None else teacher.iterated
     stage = Stage(folds.n, n_centres, 0, keep=1)
     options: dict[str, Any] = {"most_validated": MOST_VALIDATED, "last": True, "measure": teacher.measure}
@@ -488,7 +513,7 @@ def _improved(found: Candidate, before: Candidate, space: CentreSpace, teacher: 
         return found
     found = replace(found, power=None)
     if before.kind == "given":
-        grows = "full" in plan.kinds and base_of(found.kernel).geometry == "radial"
+        grows = "full" in plan.kinds and can_have_metric(base_of(found.kernel))
         grown = space.improve(found, "full", 1, plan.rank) if grows else found
         return grown if grown.value < (1 - STILL_HELPS) * found.value else found
     return space.improve(found, before.kind, plan.effort.finish_steps, plan.rank) if before.gain > STILL_HELPS else found
@@ -523,7 +548,7 @@ def _by_sums(folds: FoldedRows, work: float, n_centres: int) -> bool:
 
 def _on_features(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> tuple[Candidate, Criterion]:
     """The candidate on random features."""
-    n_features = teacher.choices.n_features or 2 * (teacher.metric.centres_for(folds.n_to_fit) // 2)
+    n_features = teacher.metric.n_features
     space = FeatureSpace(folds, teacher.criterion, teacher.choices, teacher.rng)
     objective = space.objective(candidate.kernel, Level(n_features, folds.n, 0, most_validated=MOST_VALIDATED))
     bounds = LOWEST_PENALTY, HIGHEST_PENALTY

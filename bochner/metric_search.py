@@ -112,10 +112,20 @@ class Candidate:
         """What is needed to learn it again on other rows."""
         return family_name(base_of(self.kernel)), self.start, self.kind
 
+    @property
+    def is_descended(self) -> bool:
+        """Whether it is the kernel of a descent, as it came from there."""
+        return (self.start, self.kind) == ("scales", "given")
+
 
 def base_of(kernel: Kernel) -> Kernel:
     """The kernel inside a metric, or itself."""
     return kernel.base if isinstance(kernel, MetricKernel) else kernel
+
+
+def can_have_metric(kernel: Kernel) -> bool:
+    """Whether a kernel is one of distances and nothing else, so that these may be those of a metric."""
+    return kernel.geometry == "radial" and not kernel.has_input_map and kernel.learnable == ("scale",)
 
 
 def rescaled(kernel: Kernel, factor: float) -> Kernel:
@@ -346,7 +356,7 @@ class Starts:
             for family in self.families
             for start, scales in self.scales.items()
         ]
-        bases = [cast(StationaryKernel, each.replace(scale=1.0)) for each in self.families if each.geometry == "radial"]
+        bases = [cast(StationaryKernel, each.replace(scale=1.0)) for each in self.families if can_have_metric(each)]
         with_metrics = [
             Candidate(MetricKernel(base=base, metric=metric), start, "given")
             for base in bases
@@ -416,7 +426,7 @@ def _first_stage(
     given = [space.width_around(each, FIRST_FACTOR) if any(each is one for one in hopeful) else each for each in given]
     grown = []
     for start in starts.names:
-        radial = [each for each in given if each.start == start and base_of(each.kernel).geometry == "radial"]
+        radial = [each for each in given if each.start == start and can_have_metric(base_of(each.kernel))]
         for candidate in sorted(radial, key=lambda each: each.value)[:BEST_FAMILIES]:
             some = _kinds_from(candidate, kinds)
             grown += [space.improve(candidate, kind, stage.steps, rank, way, must=must) for kind in some]

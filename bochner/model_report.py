@@ -261,7 +261,8 @@ def _candidates(model: Any) -> Iterator[Block]:
     if records:
         names = ("kernel", "start", "metric", "finish")
         rows = [[*(r[name] for name in names), f"{r['error']:.4g}", "yes" if r["chosen"] else ""] for r in records]
-        yield Table([*names, "error", "chosen"], rows, caption="Compared on unseen rows")
+        error = "log loss" if hasattr(model, "classes_") else "mean squared error"
+        yield Table([*names, error, "chosen"], rows, caption="Compared on unseen rows")
     if spectra(model):
         rows = []
         for r in spectra(model):

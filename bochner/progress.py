@@ -167,7 +167,7 @@ class Follower:
 
 def entering(callback: Any) -> Callable[[int, int, str], None] | None:
     """What is to be told of steps, where a callback wants to hear of them."""
-    return callback.enters if isinstance(callback, Follower | StepLine) else None
+    return getattr(callback, "enters", None)
 
 
 def left_in_words(seconds: float | None) -> str:
@@ -212,12 +212,19 @@ class DescentLine(ProgressLine):
 
 
 class StepLine(ProgressLine):
-    """The line of :func:`bochner.metric_kernel.learn_metric_kernel`: the bar fills with its steps."""
+    """The line of :func:`bochner.metric_kernel.learn_metric_kernel`: the bar fills with the steps that are behind."""
 
     def __init__(self, then: Callable[[dict[str, Any]], None] | None = None, stream: TextIO | None = None) -> None:
         super().__init__(1, then, stream)
         self._now = {"step": 0, "what": ""}
         self._started = time.monotonic()
+
+    def close(self) -> None:
+        """Fill the bar, and end the line."""
+        if self.last is not None and self.live:
+            self._now = {**self._now, "step": self.n_stages + 1}
+            self.stream.write(f"\r{self._line({**self.last, **self._now, 'what': 'done'})}\x1b[K")
+        super().close()
 
     def enters(self, step: int, n_steps: int, what: str) -> None:
         """A step begins."""
@@ -235,7 +242,7 @@ class StepLine(ProgressLine):
         return float(record["step"])
 
     def share_of(self, record: dict[str, Any]) -> float:
-        return (self.stage_of(record) - 1) / self.n_stages
+        return max(0.0, (self.stage_of(record) - 1) / self.n_stages)
 
     def text(self, record: dict[str, Any]) -> str:
         error = f"  {record['kernel']}: held-out error {record['criterion']:.4g}" if "criterion" in record else ""

@@ -74,7 +74,7 @@ def scores(model: Any, X: Any, y: Any, sample_weight: Any = None) -> list[list[s
     in_units = (RMSE, MAE)
     found = measures(model, X, y, sample_weight)
     rows = [[IN_WORDS[name], f"{value:.4g}" if name in in_units else f"{value:.4f}"] for name, value in found.items()]
-    if not hasattr(model, "classes_") and getattr(model, "moments_", None) is not None:
+    if getattr(model, "knows_deviations", False):
         predicted, deviation = map(fetch64, model.predict(X, return_std=True))
         inside = np.average(np.abs(predicted - np.asarray(y)) <= 2 * deviation, axis=0, weights=sample_weight)
         rows.append(["rows within two standard deviations (about 95 % are expected)", f"{np.mean(inside):.1%}"])

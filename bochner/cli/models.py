@@ -42,7 +42,7 @@ def predict(model_path: str, data: str, output: str, *, std: bool, proba: bool, 
         raise CommandError(f"--proba is for classifiers, and {model_path} is a {name}: leave it out.", code=USAGE)
     if std and not hasattr(model, "_deviations"):
         raise CommandError(f"--std is for KernelRegressor, and {model_path} is a {name}: leave it out.", code=USAGE)
-    if std and getattr(model, "moments_", None) is None and getattr(model, "_few_centres", None) is None:
+    if std and not model.knows_deviations:
         raise CommandError(f"{model_path} has not what --std needs: fit it with bochner fit --std.")
     if output != PIPE and not os.path.exists(output):
         check_place(output)

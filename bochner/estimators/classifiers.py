@@ -65,7 +65,9 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
         From scores to probabilities.
     validation_error_ : float
         Mean held-out loss; for the squared loss, of the standardised class indicators.
-    kernel_, scale_, relevance_, alpha_, families_, history_, n_iter_, converged_
+    selection_ : list of dict
+        What was compared on the way to kernel, metric and finish; errors are log losses.
+    kernel_, scale_, metric_, finish_, relevance_, alpha_, families_, history_, n_iter_, converged_
         As in :class:`bochner.KernelRegressor`. With an iterative solver, ``converged_`` is False also where that ended
         early, and a warning says so.
 
@@ -160,21 +162,26 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add rows to a fitted model: the kernel, its features, the penalty and the calibration stay.
 
-        The first call is a fit; ``classes`` names the labels to come, where that call does not have them all. Needs
-        ``keep_moments`` and the squared loss. X may be rows in blocks, as in ``fit``.
+        The first call is a fit, on random features unless ``finish`` is "centres"; ``classes`` names the labels to come,
+        where that call does not have them all. Needs ``keep_moments`` and the squared loss. X may be rows in blocks, as in
+        ``fit``.
         """
         if hasattr(self, "feature_map_"):
             self._grow(X, y, sample_weight)
             return self
-        self._needs_sums = True
+        with self._keeping_sums():
+            return self._finish(self._learn_first(X, y, classes, sample_weight))
+
+    # -- fitting ------------------------------------------------------------------------------------------------------
+
+    def _learn_first(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> LearnedKernel:
+        """Learn from the first of many rows; ``classes`` are all labels, where they are known."""
         if learned_in_blocks(X, self.max_memory):
-            return self._finish(self._learn_blocks(X, y, classes, sample_weight))
+            return self._learn_blocks(X, y, classes, sample_weight)
         X, weights = self._check_fit_rows(X, sample_weight)
         labels = check_labels(self, X, y)
         self.classes_ = np.unique(labels if classes is None else classes)
-        return self._finish(self._fit_labels(X, y, self._numbers_of(labels), weights))
-
-    # -- fitting ------------------------------------------------------------------------------------------------------
+        return self._fit_labels(X, y, self._numbers_of(labels), weights)
 
     def _fit_labels(self, X: Array, y: Any, labels: Array, weights: Array) -> LearnedKernel:
         """Learn from rows (n, m), numbers of their classes (n,) and weights (n,)."""

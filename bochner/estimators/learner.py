@@ -43,7 +43,7 @@ from bochner.estimators.validation import (
 from bochner.folds import FoldedRows, Folds, Rows
 from bochner.kernels import Kernel, MetricKernel, get_kernel
 from bochner.kernels.ties import SharedScales
-from bochner.metric_search import base_of
+from bochner.metric_search import as_kind, base_of
 from bochner.penalties import SCALE_PENALTIES
 from bochner.progress import DescentLine, Follower, StepLine, Work
 from bochner.standardise import Standardiser
@@ -119,6 +119,11 @@ class KernelLearner(Showing, Saved, BaseEstimator):
         check_option("criterion", self.criterion, CRITERIA)
         check_flags(self, "standardize", "warm_start")
         check_verbose(self.verbose)
+        if any(isinstance(kernel, MetricKernel) for kernel in self._families()):
+            raise InputError(
+                "kernel must have no metric of its own, since that is what a fit learns, got a MetricKernel: give its base, "
+                "such as Gaussian(), and metric='full'. FourierFeatures has features of a MetricKernel as it is."
+            )
         for name, or_none in (("scale_penalty_strength", ""), ("tol", "None, or ")):
             value = getattr(self, name)
             if not (or_none and value is None) and not (isinstance(value, numbers.Real) and 0 <= float(value) < np.inf):
@@ -208,7 +213,7 @@ class KernelLearner(Showing, Saved, BaseEstimator):
         families, levels = self._starts(n_columns), self._levels(n_rows, n_columns)
         given = tuple(family for family, own in zip(families, self._are_given(), strict=True) if own)
         if before is not None:
-            families, levels = self._resumed(before, n_columns), levels[-1:]
+            families, levels = (as_kind(self._resumed(before, n_columns), "diagonal", n_columns),), levels[-1:]
         penalty = SCALE_PENALTIES[self.scale_penalty](self.scale_penalty_strength)
         regularised = self.scale_penalty != "none" and self.scale_penalty_strength > 0
         return Plan(
@@ -225,18 +230,20 @@ class KernelLearner(Showing, Saved, BaseEstimator):
         """The kernel of an earlier fit to go on from: with warm_start, where ``kernel`` asks for no other family."""
         if not (self.warm_start and hasattr(self, "kernel_")):
             return None
-        asked = {family_name(family) for family in self._families()}
+        asked = {family_name(family) for family in self._families()}  # none of which has a metric
         return self.kernel_ if self._automatic or family_name(base_of(self.kernel_)) in asked else None
 
-    def _resumed(self, before: Kernel, n_columns: int) -> tuple[Kernel, ...]:
-        """The kernel of an earlier fit, for the rows of this one."""
-        scales = before.scales(n_columns) if np.size(before.scale) in (1, n_columns) else None
-        if scales is None:
+    def _resumed(self, before: Kernel, n_columns: int) -> Kernel:
+        """The kernel of an earlier fit, for the standardised rows of this one."""
+        has_metric = isinstance(before, MetricKernel)
+        width = len(before.metric) if isinstance(before, MetricKernel) else np.size(before.scale)
+        if width != n_columns and (has_metric or width != 1):
             raise InputError(
-                f"warm_start goes on from a kernel of {np.size(before.scale)} columns, and X has {n_columns}: "
+                f"warm_start goes on from a kernel of {width} columns, and X has {n_columns}: "
                 "fit a clone of the model, or set warm_start=False."
             )
-        return (before.replace(scale=scales * self.standardiser_.spread),)
+        spread = self.standardiser_.spread
+        return before.replace(scale=spread if has_metric else before.scales(n_columns) * spread)
 
     def _other_ties(self, folds: FoldedRows, plan: Plan) -> SharedScales | None:
         """With scale="auto" all columns may share a scale, where rows may be too few for scales of their own.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numbers
 import operator
 import warnings
-from collections.abc import Callable, Generator
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -50,7 +50,7 @@ from bochner.folds import FoldedRows, Folds, HeldOut, Rows
 from bochner.iterated_ridge import IteratedHeldOutError
 from bochner.kernels import Kernel, MetricKernel
 from bochner.leave_one_out import LeaveOneOutError
-from bochner.memory import as_bytes, machine_bytes, readable
+from bochner.memory import MATRIX_SHARE, as_bytes, machine_bytes, readable
 from bochner.metric_kernel import Choice, Steps, Teacher, learn_metric_kernel, start_levels
 from bochner.progress import PassLine, entering, note
 from bochner.rows import Block, RowSource
@@ -69,8 +69,6 @@ FULL_STEPS = 60
 """Most steps of schedule="full"."""
 FEWEST_SAMPLED = 32_000
 """Rows in blocks of which all are read into memory where there are no more, and where memory allows."""
-MATRIX_SHARE = 0.5
-"""The part of ``max_memory`` that matrices of all pairs of features may take, where nobody says how many features."""
 DEVIATION_CENTRES = 1000
 """Centres that deviations are read off where the model has many more of them."""
 SCHEDULES = ("small-to-large", "full")
@@ -195,8 +193,7 @@ class KernelMachine(KernelLearner):
         """Learn from rows in parts; ``rows`` are those in memory, and ``kept`` is what is known of this fit already."""
         self._n_rows = folds.n_to_fit
         folds = folds if self._learned_on is None else on_device(folds, self._learned_on)
-        resumed = () if before is None else self._resumed(before, folds.n_columns)
-        plan = self._plan(folds.n, folds.n_columns, None if isinstance(before, MetricKernel) else before)
+        plan = self._plan(folds.n, folds.n_columns, before)
         if folds.in_memory.n < folds.n and self.schedule != "full":  # kernels are tried on the sample alone
             sampled = tuple(replace(level, n_rows=min(level.n_rows, folds.in_memory.n)) for level in plan.levels)
             plan = replace(plan, levels=sampled)
@@ -205,7 +202,7 @@ class KernelMachine(KernelLearner):
             note(f"{type(self).__name__} {kept.resumed}")
         criterion = kept.logged(self._criterion()) if self._has_log else self._criterion()
         choices = FeatureChoices(n_features=self.n_features, sampling=self.sampling)
-        chosen = self._choose(folds, rng, criterion, choices, resumed)
+        chosen = self._choose(folds, rng, criterion, choices, before)
         self.selection_, learned = chosen.ladder, chosen.learned
         if learned is None:
             with self._watching(plan) as callback:
@@ -223,8 +220,10 @@ class KernelMachine(KernelLearner):
         self.feature_map_ = learned.feature_map
         self._keep_kernel(learned.feature_map.kernel)
         self._keep_descent(learned.descent)
-        started_from_it = chosen.learned is not None and not learned.descent.interrupted
-        self.converged_ = (self.converged_ or started_from_it) and learned.fit.converged
+        if chosen.learned is not None:  # of which the descent was but a start
+            self.n_scales_ = self._count_scales(learned.feature_map.kernel, folds.n_columns)
+            self.converged_ = not learned.descent.interrupted
+        self.converged_ = self.converged_ and learned.fit.converged
         self._keep(learned, folds)
         self._keep_relevance(rows, rng)
         if isinstance(self.feature_map_, CentreMap):  # without its factor, which predictions do without
@@ -232,6 +231,11 @@ class KernelMachine(KernelLearner):
         if not learned.descent.interrupted:  # by Ctrl-C, after which a fit goes on
             kept.finish()
         return learned
+
+    def _count_scales(self, kernel: Kernel, n_columns: int) -> int:
+        """How many scales a kernel of standardised rows has: one where they are all equal."""
+        alike = not isinstance(kernel, MetricKernel) and np.ptp(kernel.scales(n_columns)) == 0
+        return 1 if alike else n_columns
 
     def _with_spectrum(self, learned: LearnedKernel, folds: FoldedRows) -> LearnedKernel:
         """The same with learned frequencies, where they are asked for, and better on unseen rows."""
@@ -254,7 +258,7 @@ class KernelMachine(KernelLearner):
         rng: np.random.Generator,
         criterion: Any,
         choices: FeatureChoices,
-        resumed: tuple[Kernel, ...],
+        before: Kernel | None,
     ) -> Choice:
         """Metric and finish, and the kernel learned with them; none where scales alone are learned, on random features."""
         metric = metric_plan(self, folds)
@@ -277,7 +281,7 @@ class KernelMachine(KernelLearner):
                 units=self.standardiser_.spread,
                 measure=self._measure,
                 steps=Steps(entering(callback)),
-                earlier=resumed,
+                earlier=None if before is None else self._resumed(before, folds.n_columns),
             )
             return learn_metric_kernel(folds, teacher)
 
@@ -285,6 +289,15 @@ class KernelMachine(KernelLearner):
     """What metrics and finishes are compared by, where that is not the squared error."""
     _needs_sums = False
     """Whether the sums over all rows must be kept, since more rows are to come."""
+
+    @contextmanager
+    def _keeping_sums(self) -> Iterator[None]:
+        """A fit within it keeps them."""
+        self._needs_sums = True
+        try:
+            yield
+        finally:
+            del self._needs_sums
 
     @property
     def loss_name(self) -> str:
@@ -364,7 +377,7 @@ class KernelMachine(KernelLearner):
             advice = "fit with keep_moments=True, and save a model that is to keep them with compact=False"
             if self.keep_moments and isinstance(self.feature_map_, CentreMap):
                 n = self.feature_map_.n_features
-                advice = f"they are not made of {n} centres; begin with partial_fit, or fit with n_centres=2000"
+                advice = f"they are not made of {n} centres; begin with partial_fit, or fit with n_features=2000"
             raise InputError(f"partial_fit needs the sums over earlier rows: {advice}.")
         if is_dask(X):
             source = dask_rows(X, y, sample_weight)

@@ -13,9 +13,9 @@ from bochner.errors import InputError
 from bochner.estimators.validation import check_option
 from bochner.folds import FoldedRows
 from bochner.kernels import Kernel, get_kernel
-from bochner.memory import as_bytes
+from bochner.memory import MATRIX_SHARE, as_bytes
 from bochner.metric_kernel import EFFORTS, METRIC_FAMILIES, MetricPlan
-from bochner.metric_search import WAYS
+from bochner.metric_search import WAYS, can_have_metric
 from bochner.spectra import SPECTRA
 
 METRICS = ("auto", "diagonal", "low-rank", "full")
@@ -62,10 +62,19 @@ def check_metric_choices(estimator: Any) -> None:
         raise InputError(
             f"n_features={estimator.n_features} belongs to finish='fourier', and finish is 'centres': leave n_features out."
         )
+    if estimator.spectrum != "prior" and estimator.finish == "centres":
+        raise InputError(
+            f"spectrum={estimator.spectrum!r} belongs to finish='fourier', and finish is 'centres': leave one of them out."
+        )
     reason = obstacle(estimator)
     if reason is not None and asks_for_more(estimator):
         asked = f"metric={estimator.metric!r}" if estimator.metric in METRICS[2:] else "finish='centres'"
         raise InputError(f"{asked} is not for {reason}: use metric='diagonal' and finish='fourier', or leave that out.")
+
+
+def asks_for_features(estimator: Any) -> bool:
+    """Whether random features are asked for: a number of them, their frequencies, or sums that further rows are added to."""
+    return estimator.n_features is not None or estimator.spectrum != "prior" or estimator._needs_sums
 
 
 def asks_for_more(estimator: Any) -> bool:
@@ -88,22 +97,24 @@ def obstacle(estimator: Any) -> str | None:
     if estimator.schedule != "small-to-large":
         return f"schedule={estimator.schedule!r}"
     if not metric_families(estimator):
-        return "kernels that are not radial"
+        return "kernels that are not functions of a distance alone"
     return None
 
 
 def metric_families(estimator: Any) -> tuple[Kernel, ...]:
     """The families to try, if a metric can be learned for one of them."""
     if estimator._automatic:
-        return tuple(get_kernel(name) for name in METRIC_FAMILIES)
+        more = tuple(get_kernel(name) for name in METRIC_FAMILIES)
+        orthogonal = estimator.sampling == "orthogonal"  # which exists for radial laws only
+        return tuple(each for each in more if each.geometry == "radial") if orthogonal else more
     families = estimator._families()
-    return tuple(each.replace(scale=1.0) for each in families) if any(each.geometry == "radial" for each in families) else ()
+    return tuple(each.replace(scale=1.0) for each in families) if any(map(can_have_metric, families)) else ()
 
 
 def metric_plan(estimator: Any, folds: FoldedRows) -> MetricPlan | None:
     """What is tried beyond scales on random features; None: nothing."""
     more = asks_for_more(estimator)
-    on_features = estimator.n_features is not None or estimator.spectrum != "prior"
+    on_features = asks_for_features(estimator)
     plain = estimator.effort == "fast" or (on_features and estimator.finish != "centres")
     few = folds.n_to_fit < FEWEST_ROWS or folds.n_columns > MOST_COLUMNS or folds.n_columns < 2
     few = few or sparse.issparse(folds.in_memory.parts[0].X)
@@ -118,7 +129,8 @@ def metric_plan(estimator: Any, folds: FoldedRows) -> MetricPlan | None:
             "finish='fourier'."
         )
     kinds = {"auto": ("diagonal", "full")}.get(estimator.metric, (estimator.metric,))
-    finishes = ("centres", "fourier") if estimator.finish == "auto" else (estimator.finish,)
+    either = ("fourier",) if on_features else ("centres", "fourier")
+    finishes = either if estimator.finish == "auto" else (estimator.finish,)
     return MetricPlan(
         families=metric_families(estimator),
         kinds=kinds,
@@ -128,5 +140,7 @@ def metric_plan(estimator: Any, folds: FoldedRows) -> MetricPlan | None:
         n_centres=estimator.n_centres,
         rank=estimator.rank,
         way=estimator.metric_by,
+        n_features=estimator._levels(folds.n, folds.n_columns)[-1].n_features,
         room=np.inf if estimator._learned_on is not None else as_bytes(estimator.max_memory),
+        matrices=estimator._matrices / MATRIX_SHARE,
     )

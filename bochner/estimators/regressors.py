@@ -120,8 +120,9 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
     ----------
     kernel : str, Kernel or list of them, default="auto"
         A name out of :data:`bochner.kernels.KERNELS`, a kernel object, or a list of names and objects: families that are
-        tried at small size, the best of which by the criterion is kept (see ``families_``). "auto" is Gaussian, Cauchy and
-        Matérn 3/2. The scale of a kernel object is where learning starts; a name starts from the rows.
+        tried at small size, the best of which by the criterion is kept. "auto" is Gaussian, Cauchy and Matérn 3/2; where
+        metrics are learned, also Matérn 1/2. The scale of a kernel object is where learning starts; a name starts from the
+        rows.
     n_features : int, default=None
         Number of random features, even. None: four for each row, at least 256 and at most 4000. Additive kernels have a
         number of their own.
@@ -204,7 +205,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
     verbose : int, default=0
         If not zero, say on standard error how far learning is: in one line on a terminal, else in one line for each level.
     callback : callable, default=None
-        Called with a record of every evaluation of the criterion, as it is kept in ``history_``.
+        Called with a record of every evaluation while scales are learned, as it is kept in ``history_``.
 
     Attributes
     ----------
@@ -219,6 +220,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
     selection_ : list of dict
         What was compared on the way to kernel, metric and finish, in order: stage, kernel, start, metric, finish, size,
         error (mean squared, of the standardised target), alpha, seconds, and whether it was chosen. Empty where nothing was.
+        With few rows the same are compared more than once, on other parts of them.
     spectrum_ : list of dict
         What was compared where frequencies were learned: spectrum, strength of the penalty, error on unseen rows, and
         whether it was chosen. Empty where they were not. ``kernel_`` is that of the law.
@@ -238,15 +240,16 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         The regression on the features, in the units of the targets, fitted on all rows (but not on a validation
         set of your own).
     moments_ : Moments or None
-        Sums over the rows fitted so far; None with keep_moments=False.
+        Sums over the rows fitted so far; None with keep_moments=False, and where centres are many.
     families_ : dict
-        The lowest criterion that each kernel family reached, and at which size.
+        The lowest criterion that each kernel family reached while scales were learned, and at which size.
     history_ : list of dict
-        Every evaluation of the criterion, in order: kernel, n_features, n_rows, precision ("float64", or "float32"),
-        level (counted from 1), criterion, gradient_norm (None where no step was to follow), alpha, seconds since learning
-        began.
+        Every evaluation of the criterion while scales were learned, in order: kernel, n_features, n_rows, precision
+        ("float64", or "float32"), level (counted from 1), criterion, gradient_norm (None where no step was to follow),
+        alpha, seconds since learning began.
     n_scales_ : int
-        Number of scales that were learned freely: one for each column, one in all, or one for each group.
+        Number of scales that were learned freely: one for each column, one in all, or one for each group. With a metric,
+        the number of columns.
     fit_seconds_ : float
         How long the fit took, and further rows with it.
     n_iter_, converged_
@@ -352,11 +355,12 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Add rows to a fitted model: the kernel, its features and the penalty stay, the normal equations grow.
 
-        The first call is a fit. Needs ``keep_moments``. X may be rows in blocks, as in ``fit``.
+        The first call is a fit, on random features unless ``finish`` is "centres". Needs ``keep_moments``. X may be rows in
+        blocks, as in ``fit``.
         """
         if not hasattr(self, "feature_map_"):
-            self._needs_sums = True
-            return self.fit(X, y, sample_weight)
+            with self._keeping_sums():
+                return self.fit(X, y, sample_weight)
         self._grow(X, y, sample_weight)
         return self
 
@@ -376,6 +380,11 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
             return predictions
         deviations = self._deviations(X)
         return predictions, deviations[:, 0] if self._one_target else deviations
+
+    @property
+    def knows_deviations(self) -> bool:
+        """Whether predictions have standard deviations: the model has kept what they are made from."""
+        return self.moments_ is not None or self._few_centres is not None
 
     def _deviations(self, X: Array) -> Array:
         """Standard deviations (n, c) of new observations, in the units of the targets."""

@@ -125,7 +125,7 @@ def plot_metric(model: Any, ax: Axes | None = None, top: int = 20) -> Axes:
 def plot_selection(model: Any, ax: Axes | None = None, top: int = 12) -> Axes:
     """What was compared on unseen rows on the way to kernel, metric and finish: root mean squared errors, best at the top.
 
-    Each dot is one candidate on one part of the rows; the one that was chosen is filled.
+    Of classifiers, log losses. Each dot is one candidate on one part of the rows; the one that was chosen is filled.
 
     Examples
     --------
@@ -151,14 +151,14 @@ def plot_selection(model: Any, ax: Axes | None = None, top: int = 12) -> Axes:
         label = f"{record['kernel']}, {record['start']}, {record['metric']}, {record['finish']}"
         groups.setdefault(label, []).append(record)
     ordered = sorted(groups.items(), key=lambda item: float(np.mean([each["error"] for each in item[1]])))[:top]
-    ax = given_or_new(ax)
+    ax, classes = given_or_new(ax), hasattr(model, "classes_")
     for row, (_, some) in enumerate(ordered):
         chosen = any(each["chosen"] for each in some)
-        errors = [each["error"] ** 0.5 for each in some]
+        errors = [each["error"] if classes else each["error"] ** 0.5 for each in some]
         ax.plot(errors, [row] * len(errors), "o", color="C0", fillstyle="full" if chosen else "none", markersize=6)
     ax.set_yticks(range(len(ordered)), [label for label, _ in ordered])
     ax.set_ylim(len(ordered) - 0.5, -0.5)
-    ax.set_xlabel("error on unseen rows")
+    ax.set_xlabel("log loss on unseen rows" if classes else "error on unseen rows")
     return ax
 
 
@@ -215,7 +215,7 @@ def plot_calibration(model: Any, X: Any, y: Any, ax: Axes | None = None) -> Axes
 def plot_predictions(model: Any, X: Any, y: Any, ax: Axes | None = None) -> Axes:
     """Predicted targets of a fitted regressor against true ones, with the diagonal, and the RMS error as the title.
 
-    Bars of two standard deviations to each side where the model has kept what they need, ``moments_``. Every target of
+    Bars of two standard deviations to each side where the model has kept what they need. Every target of
     several has its own colour.
 
     Examples
@@ -229,7 +229,7 @@ def plot_predictions(model: Any, X: Any, y: Any, ax: Axes | None = None) -> Axes
     """
     if hasattr(model, "classes_"):
         raise InputError(f"plot_predictions draws regressors, and {type(model).__name__} has classes: use plot_calibration.")
-    knows = getattr(model, "moments_", None) is not None
+    knows = getattr(model, "knows_deviations", False)
     predictions, deviations = model.predict(X, return_std=True) if knows else (model.predict(X), None)
     predictions, targets = fetch64(predictions), fetch64(np.asarray(y))
     if predictions.shape != targets.shape:

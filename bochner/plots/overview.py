@@ -186,7 +186,7 @@ def _of_rows(model: Any, X: Any, y: Any) -> Iterator[Picture]:
             "quality",
             "predicted against true",
             "On the diagonal predictions are right"
-            + ("; bars are two standard deviations to each side." if getattr(model, "moments_", None) is not None else "."),
+            + ("; bars are two standard deviations to each side." if getattr(model, "knows_deviations", False) else "."),
             lambda ax: plot_predictions(model, X, y, ax),
         )
     if _can_shrink(model):

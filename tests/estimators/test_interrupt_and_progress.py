@@ -418,10 +418,32 @@ def test_a_line_of_steps():
         (3, 3, "the best 4 on 20 unseen rows"),
     ]
     shown = stream.getvalue().splitlines()
-    assert [part.count("#") for part in shown] == [0, WIDTH // 3, 2 * WIDTH // 3]
+    assert [part.count("#") for part in shown] == [0, WIDTH // 3, 2 * WIDTH // 3]  # of what is behind
     assert shown[0].endswith("step 1 of 3: scales on 80 rows  K: held-out error 0.5")
     assert shown[1].endswith("step 2 of 3: metrics on 80 rows, 20 centres")
     assert shown[2].endswith("step 3 of 3: the best 4 on 20 unseen rows")
+
+
+def test_steps_are_counted_by_the_rows_that_are_learned_from(monkeypatch):
+    """120 rows are many here, and the 96 of them that are not set aside are few: they have one stage."""
+    monkeypatch.setattr("bochner.metric_kernel.FEW_ROWS", 100)
+    told = Told()
+    X, y = table(n=120)
+    KernelRegressor("gaussian", n_centres=20, random_state=0, callback=told).fit(X, y)
+    numbers, totals, _ = zip(*told.steps, strict=True)
+    assert numbers == (1, 2, 3, 4)
+    assert set(totals) == {4}
+
+
+def test_a_line_of_steps_on_a_terminal_ends_full():
+    stream = Terminal()
+    line = StepLine(stream=stream)
+    line.enters(1, 2, "scales on 80 rows")
+    line.close()
+    first, last = stream.getvalue().split("\r")[1:]
+    assert first.count("#") == 0
+    assert last.count("#") == WIDTH
+    assert last.endswith("\n")
 
 
 def test_work_is_counted_by_evaluations_times_their_cost():

@@ -13,7 +13,7 @@ from sklearn.metrics import log_loss
 
 from bochner import KernelClassifier, KernelRegressor, metric_kernel
 from bochner.features import CentreMap
-from bochner.kernels import MetricKernel
+from bochner.kernels import Gaussian, MetricKernel
 from bochner.metric_kernel import MOST_SPLITS, MetricPlan
 
 
@@ -60,11 +60,101 @@ def test_a_warm_start_has_the_earlier_metric_among_its_starts(with_effort, metri
         assert not isinstance(again.kernel_, MetricKernel)
 
 
-def test_learning_of_scales_does_not_go_on_from_a_metric(with_effort):
+def test_an_earlier_kernel_comes_back_as_it_was_learned(with_effort):
+    kernel = with_effort.feature_map_.kernel
+    np.testing.assert_allclose(with_effort._resumed(with_effort.kernel_, 3).metric, kernel.metric, rtol=1e-12)
+    with pytest.raises(ValueError, match="a kernel of 3 columns, and X has 4"):
+        with_effort._resumed(with_effort.kernel_, 4)
+
+
+def test_learning_of_scales_goes_on_from_those_of_a_metric(with_effort):
     X, y, _, _ = made()
-    scales = copy.deepcopy(with_effort).set_params(warm_start=True, effort="fast").fit(X, y)
-    fresh = KernelRegressor(effort="fast", random_state=0).fit(X, y)
-    np.testing.assert_array_equal(scales.predict(X), fresh.predict(X))
+    records = []
+    scales = copy.deepcopy(with_effort).set_params(warm_start=True, effort="fast", callback=records.append)
+    scales.fit(X, y)
+    assert not isinstance(scales.kernel_, MetricKernel)
+    first = KernelRegressor(scales.feature_map_.kernel, effort="fast", n_features=1000, random_state=0)
+    assert {record["kernel"] for record in records} == {"Gaussian"} == {type(first.kernel).__name__}
+
+
+@pytest.mark.parametrize("columns", [None, 3])
+def test_candidates_on_random_features_count_once(columns):
+    X, y, _, _ = made(150)
+    model = KernelRegressor("gaussian", finish="fourier", scale="per-column", random_state=0).fit(X[:, :columns], y)
+    unseen = [row for row in model.selection_ if row["stage"] == "unseen rows"]
+    recipes = [(row["start"], row["metric"]) for row in unseen]
+    assert max(map(recipes.count, recipes)) == MOST_SPLITS
+    often = [recipe for recipe in set(recipes) if recipes.count(recipe) == MOST_SPLITS]
+    means = {
+        recipe: np.mean([row["error"] for row, own in zip(unseen, recipes, strict=True) if own == recipe])
+        for recipe in often
+    }
+    (chosen,) = {(row["start"], row["metric"]) for row in unseen if row["chosen"]}
+    assert chosen == min(means, key=means.get)
+
+
+def test_a_start_that_wins_on_random_features_is_kept(monkeypatch):
+    """Equal scales, where they beat those of a descent: what is fitted is what was chosen."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 6))
+    y = np.exp(-np.sum(X**2, axis=1) / 4) + 0.01 * rng.standard_normal(150)
+    model = KernelRegressor("gaussian", finish="fourier", metric="diagonal", scale="per-column", random_state=0).fit(X, y)
+    (chosen,) = {row["start"] for row in model.selection_ if row["chosen"]}
+    scales = model.feature_map_.kernel.scales(6)
+    assert (chosen == "isotropic") == (np.ptp(scales) == 0)
+    assert chosen != "scales"
+    assert model.feature_map_.n_features == 600  # four for each row
+
+
+def test_a_kernel_with_a_metric_is_refused():
+    X, y, _, _ = made(50)
+    with pytest.raises(ValueError, match="give its base, such as Gaussian\\(\\), and metric='full'"):
+        KernelRegressor(MetricKernel(base=Gaussian(), metric=np.eye(3))).fit(X, y)
+
+
+def test_kernels_that_no_metric_fits_into_are_learned_as_they_are():
+    X, y, _, _ = made(120)
+    model = KernelRegressor(Gaussian(), random_state=0).fit(X, y)
+    assert model.selection_
+    skewed = KernelRegressor("skewed_chi2", effort="default", random_state=0).fit(np.abs(X), y)
+    assert skewed.selection_ == []
+
+
+def test_rows_that_come_in_parts_are_learned_on_random_features():
+    X, y, X_new, y_new = made()
+    model = KernelRegressor(random_state=0).partial_fit(X[:150], y[:150])
+    assert model.finish_ == "fourier"
+    before = model.score(X_new, y_new)
+    assert model.partial_fit(X[150:], y[150:]).score(X_new, y_new) != before
+    assert model.fit(X, y).finish_ == "centres"
+
+
+def test_scales_that_are_equal_count_once():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 4))
+    y = np.exp(-np.sum(X**2, axis=1) / 4) + 0.01 * rng.standard_normal(150)
+    model = KernelRegressor("gaussian", metric="diagonal", random_state=0).fit(X, y)
+    scales = model.feature_map_.kernel.scales(4)
+    assert model.n_scales_ == (1 if np.ptp(scales) == 0 else 4)
+    assert "1 scale" in model.summary() or model.n_scales_ == 4
+
+
+def test_features_that_are_asked_for_are_given():
+    X, y, _, _ = made(120)
+    model = KernelRegressor("gaussian", metric="full", n_features=64, random_state=0).fit(X, y)
+    assert (model.finish_, model.feature_map_.n_features) == ("fourier", 64)
+    with pytest.raises(ValueError, match="spectrum='free' belongs to finish='fourier'"):
+        KernelRegressor("gaussian", spectrum="free", finish="centres").fit(X, y)
+
+
+def test_sums_of_centres_stay_within_their_room():
+    def centres(room, by_sums):
+        plan = MetricPlan((Gaussian(),), ("full",), ("centres",), metric_kernel.EFFORTS["default"], room=room, matrices=20.0)
+        return plan.centres_for(9000, by_sums=by_sums)
+
+    assert centres(np.inf, by_sums=True) == centres(np.inf, by_sums=False) == 9000
+    assert centres(200e6, by_sums=True) == int((200e6 / (8 * 20)) ** 0.5)
+    assert centres(200e6, by_sums=False) == int((200e6 / (8 * 3)) ** 0.5)
 
 
 def test_ctrl_c_leaves_a_model_that_a_warm_start_goes_on_from():
@@ -197,7 +287,10 @@ def test_classes():
         ({"n_centres": -1}, "n_centres must be a positive whole number"),
         ({"n_centres": 10, "finish": "fourier"}, "belongs to finish='centres'"),
         ({"n_features": 10, "finish": "centres"}, "belongs to finish='fourier'"),
-        ({"metric": "full", "kernel": "skewed_chi2"}, "metric='full' is not for kernels that are not radial"),
+        (
+            {"metric": "full", "kernel": "skewed_chi2"},
+            "metric='full' is not for kernels that are not functions of a distance alone",
+        ),
         ({"finish": "centres", "criterion": "loo"}, "finish='centres' is not for criterion='loo'"),
         ({"metric": "full", "scale": "shared"}, "columns that share a scale"),
         ({"metric": "full", "scale_penalty": "sparse"}, "scale_penalty='sparse'"),
