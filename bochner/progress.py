@@ -212,7 +212,7 @@ class DescentLine(ProgressLine):
 
 
 class StepLine(ProgressLine):
-    """The line of :func:`bochner.metric_kernel.learn_metric_kernel`: the bar fills with the steps that are behind."""
+    """The line of :func:`bochner.metric_learning.learn_metric_kernel`: the bar fills with the steps that are behind."""
 
     def __init__(self, then: Callable[[dict[str, Any]], None] | None = None, stream: TextIO | None = None) -> None:
         super().__init__(1, then, stream)

@@ -26,7 +26,7 @@ from bochner.errors import InputError
 from bochner.features import FourierMap
 from bochner.folds import FoldedRows, Folds, Rows, clearly_less
 from bochner.kernels import Kernel, MetricKernel
-from bochner.metric_kernel import unseen_parts
+from bochner.metric_learning import unseen_parts
 from bochner.single_kernel import LearnedKernel
 from bochner.solvers.lbfgs import minimise
 from bochner.solvers.penalty_search import HIGHEST_PENALTY, LOWEST_PENALTY

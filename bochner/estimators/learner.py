@@ -43,7 +43,7 @@ from bochner.estimators.validation import (
 from bochner.folds import FoldedRows, Folds, Rows
 from bochner.kernels import Kernel, MetricKernel, get_kernel
 from bochner.kernels.ties import SharedScales
-from bochner.metric_search import as_kind, base_of
+from bochner.metric_learning import as_kind, base_of
 from bochner.penalties import SCALE_PENALTIES
 from bochner.progress import DescentLine, Follower, StepLine, Work
 from bochner.standardise import Standardiser

@@ -51,7 +51,7 @@ from bochner.iterated_ridge import IteratedHeldOutError
 from bochner.kernels import Kernel, MetricKernel
 from bochner.leave_one_out import LeaveOneOutError
 from bochner.memory import MATRIX_SHARE, as_bytes, machine_bytes, readable
-from bochner.metric_kernel import Choice, Steps, Teacher, learn_metric_kernel, start_levels
+from bochner.metric_learning import Choice, Steps, Teacher, learn_metric_kernel, start_levels
 from bochner.progress import PassLine, entering, note
 from bochner.rows import Block, RowSource
 from bochner.rows.source import Sampler

@@ -14,8 +14,7 @@ from bochner.estimators.validation import check_option
 from bochner.folds import FoldedRows
 from bochner.kernels import Kernel, get_kernel
 from bochner.memory import MATRIX_SHARE, as_bytes
-from bochner.metric_kernel import EFFORTS, METRIC_FAMILIES, MetricPlan
-from bochner.metric_search import WAYS, can_have_metric
+from bochner.metric_learning import EFFORTS, METRIC_FAMILIES, WAYS, MetricPlan, can_have_metric
 from bochner.spectra import SPECTRA
 
 METRICS = ("auto", "diagonal", "low-rank", "full")

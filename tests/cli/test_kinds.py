@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bochner import cli
-from bochner.metric_kernel import EFFORTS
+from bochner.metric_learning import EFFORTS
 from tests.cli.shell import shell
 
 pytest.importorskip("pyarrow")

@@ -426,7 +426,7 @@ def test_a_line_of_steps():
 
 def test_steps_are_counted_by_the_rows_that_are_learned_from(monkeypatch):
     """120 rows are many here, and the 96 of them that are not set aside are few: they have one stage."""
-    monkeypatch.setattr("bochner.metric_kernel.FEW_ROWS", 100)
+    monkeypatch.setattr("bochner.metric_learning.sizes.FEW_ROWS", 100)
     told = Told()
     X, y = table(n=120)
     KernelRegressor("gaussian", n_centres=20, random_state=0, callback=told).fit(X, y)

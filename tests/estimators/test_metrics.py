@@ -11,10 +11,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import log_loss
 
-from bochner import KernelClassifier, KernelRegressor, metric_kernel
+from bochner import KernelClassifier, KernelRegressor
 from bochner.features import CentreMap
 from bochner.kernels import Gaussian, MetricKernel
-from bochner.metric_kernel import MOST_SPLITS, MetricPlan
+from bochner.metric_learning import EFFORTS, MetricPlan, sizes
+from bochner.metric_learning.contest import MOST_SPLITS
 
 
 def made(n=200, seed=0):
@@ -149,7 +150,7 @@ def test_features_that_are_asked_for_are_given():
 
 def test_sums_of_centres_stay_within_their_room():
     def centres(room, by_sums):
-        plan = MetricPlan((Gaussian(),), ("full",), ("centres",), metric_kernel.EFFORTS["default"], room=room, matrices=20.0)
+        plan = MetricPlan((Gaussian(),), ("full",), ("centres",), EFFORTS["default"], room=room, matrices=20.0)
         return plan.centres_for(9000, by_sums=by_sums)
 
     assert centres(np.inf, by_sums=True) == centres(np.inf, by_sums=False) == 9000
@@ -321,7 +322,7 @@ def test_many_centres_are_solved_for_by_iterations(monkeypatch):
     X, y, X_new, y_new = made(300)
     options = {"kernel": "gaussian", "metric": "full", "finish": "centres", "random_state": 0}
     direct = KernelRegressor(**options).fit(X, y)
-    monkeypatch.setattr("bochner.metric_kernel.BY_SUMS", 0.0)
+    monkeypatch.setattr("bochner.metric_learning.finish.BY_SUMS", 0.0)
     iterated = KernelRegressor(**options).fit(X, y)
     assert direct.moments_ is not None
     assert iterated.moments_ is None
@@ -338,9 +339,9 @@ def test_many_centres_are_solved_for_by_iterations(monkeypatch):
 def test_where_every_row_is_a_centre_the_model_is_exact_kernel_ridge(monkeypatch):
     """On a GPU all rows become centres; the same is asked for here, on the host."""
     monkeypatch.setattr(MetricPlan, "every_row", lambda self, folds: folds.n >= 200)
-    monkeypatch.setattr(metric_kernel, "FEW_ROWS", 200)
-    monkeypatch.setattr(metric_kernel, "TRIAL_ROWS", 240)
-    monkeypatch.setattr(metric_kernel, "AT_ONCE", 300)
+    monkeypatch.setattr(sizes, "FEW_ROWS", 200)
+    monkeypatch.setattr(sizes, "TRIAL_ROWS", 240)
+    monkeypatch.setattr(sizes, "AT_ONCE", 300)
     X, y, X_new, y_new = made(400)
     model = KernelRegressor(["gaussian", "matern32"], effort="default", random_state=0).fit(X, y)
     assert model.feature_map_.n_features == 400

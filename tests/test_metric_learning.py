@@ -8,19 +8,10 @@ from bochner.features import CentreMap
 from bochner.folds import Folds, Rows
 from bochner.full_ridge import FullHeldOutError
 from bochner.kernels import Gaussian, MetricKernel, get_kernel
-from bochner.metric_kernel import brought_together
-from bochner.metric_search import (
-    Candidate,
-    CentreSpace,
-    Stage,
-    Starts,
-    as_kind,
-    best_of,
-    moved,
-    rescaled,
-    search,
-    with_metric,
-)
+from bochner.metric_learning.candidates import Candidate, as_kind, brought_together, moved, rescaled, with_metric
+from bochner.metric_learning.centre_space import CentreSpace
+from bochner.metric_learning.search import Starts, best_of, search
+from bochner.metric_learning.stages import Stage
 
 
 def made(n=240, m=4, parts=4, seed=0):

@@ -1,0 +1,181 @@
+"""Which kernel, metric and finish: chosen together by the error on rows that the learning of none of them has seen.
+
+Rows are set aside first. On the others kernels descend on random features (the paper's single-kernel learning), scales are
+learned by evidence on few rows, and metrics grow from both and from equal scales (:mod:`.search`). What comes
+out of it, on centres or on random features, is fitted once more at one size and compared on the rows set aside; with few
+rows, every part of them is set aside in turn, errors add up, and the winner is learned again on all rows. The winner is then
+fitted on all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from bochner.descent import Descent, Level
+from bochner.folds import FoldedRows, Folds, Rows
+from bochner.full_ridge import FullHeldOutError
+from bochner.metric_learning import sizes
+from bochner.metric_learning.candidates import (
+    Candidate,
+)
+from bochner.metric_learning.centre_space import CentreSpace
+from bochner.metric_learning.finish import finished
+from bochner.metric_learning.search import Starts
+from bochner.metric_learning.teacher import Teacher
+from bochner.single_kernel import FeatureSpace, LearnedKernel
+from bochner.solvers.penalty_search import HIGHEST_PENALTY, LOWEST_PENALTY
+
+MOST_SPLITS = 3
+""""Several": so many."""
+MOST_UNSEEN, MANY_UNSEEN = 4000, 12_000
+"""Most rows that are set aside to choose by; and where every row is a centre, on a GPU."""
+INNER_PARTS = 5
+"""Parts of the rows to learn from, where the rows set aside leave only one."""
+JUDGED_FEATURES = 2400
+"""Most random features on which the kernel of learned scales is compared with others on centres."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was compared, and the kernel learned in the end; None: scales alone are to be learned, on random features."""
+
+    ladder: list[dict[str, Any]]
+    learned: LearnedKernel | None
+
+
+def unseen_parts(folds: Folds, most: int = MOST_UNSEEN) -> Iterator[tuple[Folds, Rows]]:
+    """Rows to learn from, in parts of their own, and rows set aside: once, or every validated part in turn of few rows."""
+    in_turn = folds.validated[: MOST_SPLITS if folds.n < sizes.FEW_ROWS else 1]
+    for k in in_turn:
+        others = tuple(part for j, part in enumerate(folds.parts) if j != k)
+        if len(others) == 1:
+            others = tuple(others[0].take(slice(j, None, INNER_PARTS)) for j in range(INNER_PARTS))
+        yield Folds(others, validated=tuple(range(len(others)))), folds.parts[k].take(slice(0, most))
+
+
+def learn_metric_kernel(folds: FoldedRows, teacher: Teacher) -> Choice:
+    """Learn kernel, metric and finish on ``folds`` of rows, and fit the chosen ones on all rows to fit.
+
+    Ctrl-C ends learning early: the kernel whose scales were learned last is fitted.
+    """
+    contest = Contest(folds, teacher)
+    try:
+        candidate, finish = contest.winner()
+    except KeyboardInterrupt:
+        if contest.descent is None:
+            raise
+        contest.descent = replace(contest.descent, interrupted=True)
+        candidate, finish = contest.scales_alone(), "centres" if "centres" in teacher.metric.finishes else "fourier"
+    for row in teacher.ladder.records:
+        chosen = (row["kernel"], row["start"], row["metric"], row["finish"]) == (*candidate.recipe, finish)
+        row["chosen"] = chosen and row["stage"] == "unseen rows"
+    plain = finish == "fourier" and candidate.is_descended and not contest.descent.interrupted
+    teacher.steps.enter_last(f"the best, on {finish}, of all rows")
+    if plain:
+        return Choice(teacher.ladder.records, None)
+    learned = finished(folds, candidate, finish, contest.descent, teacher)
+    return Choice(teacher.ladder.records, learned)
+
+
+class Contest:
+    """Candidates and their errors on rows set aside, over one split or several."""
+
+    def __init__(self, folds: FoldedRows, teacher: Teacher) -> None:
+        self.folds = folds
+        self.teacher = teacher
+        self.descent: Any = None
+        """The latest one, a Descent."""
+
+    def scales_alone(self) -> Candidate:
+        """The kernel of the latest descent."""
+        return Candidate(self.descent.best.kernel, "scales", "given", log_alpha=self.descent.best.log_alpha)
+
+    def winner(self) -> tuple[Candidate, str]:
+        """The candidate of the least error on unseen rows, and its finish."""
+        errors: dict[tuple[str, ...], list[float]] = {}
+        latest: dict[tuple[str, ...], Candidate] = {}
+        most = MANY_UNSEEN if self.teacher.metric.every_row(self.folds) else MOST_UNSEEN
+        splits = list(unseen_parts(self.folds.in_memory, most))
+        self.teacher.steps.n_steps = self._count_steps([self.teacher.place(learned_on) for learned_on, _ in splits])
+        for learned_on, unseen in splits:
+            learning = self.teacher.place(learned_on)
+            starts = self._starts(learning)
+            finalists = self.teacher.candidates(learning, starts)
+            self.teacher.steps.enter(f"the best {len(finalists)} on {unseen.n:,} unseen rows")
+            for key, candidate in judged(finalists, self.descent, learned_on, unseen, self.teacher):
+                errors.setdefault(key, []).append(candidate.value)
+                latest[key] = candidate
+        most = max(len(values) for values in errors.values())
+        chosen = min((key for key in errors if len(errors[key]) == most), key=lambda key: float(np.mean(errors[key])))
+        candidate, finish = latest[chosen], chosen[-1]
+        return (self._again(candidate, finish) if len(splits) > 1 else candidate), finish
+
+    def _count_steps(self, splits: list[FoldedRows]) -> int:
+        """Scales, stages and comparison of each split; scales and stages of all rows, after several; the last fit."""
+        learned_on = [*splits, self.folds] if len(splits) > 1 else splits
+        return len(splits) + sum(1 + len(self.teacher.metric.stages(some)) for some in learned_on) + 1
+
+    def _starts(self, folds: FoldedRows) -> Starts:
+        self.teacher.steps.enter(f"scales on {folds.n:,} rows")
+        earlier = [] if self.descent is None else self.descent.history
+        descent = self.teacher.descend(folds)
+        self.descent = replace(descent, history=[*earlier, *descent.history])
+        if self.descent.interrupted:
+            raise KeyboardInterrupt
+        return self.teacher.starts(folds, self.descent)
+
+    def _again(self, candidate: Candidate, finish: str) -> Candidate:
+        """A candidate of some of the rows, learned again on all of them."""
+        starts = self._starts(self.folds)
+        if finish == "fourier" and candidate.is_descended:
+            return self.scales_alone()
+        kinds = () if candidate.kind == "given" else (candidate.kind,)
+        teacher = replace(self.teacher, metric=replace(self.teacher.metric, kinds=kinds))
+        found = teacher.candidates(self.folds, starts.only(candidate.recipe))
+        return next((each for each in found if each.recipe == candidate.recipe), found[0])
+
+
+def judged(
+    finalists: list[Candidate], descent: Descent, learned_on: Folds, unseen: Rows, teacher: Teacher
+) -> Iterator[tuple[tuple[Any, ...], Candidate]]:
+    """Finalists with their errors on unseen rows: each on centres, and the kernel of the descent on random features too."""
+    stage = teacher.metric.stages(teacher.place(learned_on))[-1]
+    if teacher.metric.every_row(teacher.place(learned_on)):
+        stage = replace(stage, n_rows=max(stage.n_rows, sizes.TRIAL_ROWS))
+    judge = teacher.place(Folds((Rows.stack(list(learned_on.head(stage.n_rows).parts)), unseen), validated=(1,)))
+    stage = replace(stage, n_rows=judge.n, n_centres=judge.n if judge.n < sizes.FEW_ROWS else stage.n_centres)
+    every_row = judge.n >= sizes.FEW_ROWS and teacher.metric.every_row(judge)
+    criterion = FullHeldOutError if every_row else teacher.criterion
+    space = CentreSpace(judge, stage, criterion, teacher.rng, every_row=every_row, measure=teacher.measure)
+    if "centres" in teacher.metric.finishes:
+        for candidate in finalists:
+            found = space.evaluate(candidate)
+            teacher.ladder.add(found, "unseen rows", "centres", **space.size)
+            yield (*found.recipe, "centres"), found
+    for candidate in _for_features(finalists, descent, teacher, few=judge.n < sizes.FEW_ROWS):
+        level = Level(2 * (min(stage.n_centres, JUDGED_FEATURES) // 2), judge.n, 0)
+        objective = FeatureSpace(judge, teacher.criterion, teacher.choices, teacher.rng).objective(candidate.kernel, level)
+        bounds = LOWEST_PENALTY, HIGHEST_PENALTY
+        point = objective.evaluate(candidate.kernel, candidate.log_alpha, gradient=False, bounds=bounds)
+        value = point.value
+        if teacher.measure is not None:
+            value = teacher.measure(objective.criterion.held_out(objective.feature_map, point.evaluation))
+        found = replace(candidate, value=value, error=point.value, log_alpha=point.log_alpha)
+        teacher.ladder.add(found, "unseen rows", "fourier", n_rows=judge.n, n_features=level.n_features)
+        yield (*found.recipe, "fourier"), found
+
+
+def _for_features(finalists: list[Candidate], descent: Descent, teacher: Teacher, *, few: bool) -> list[Candidate]:
+    """What is tried on random features: the kernel of the descent, but not with few rows, where centres are all of them.
+
+    Where nothing else is to be tried, all finalists too.
+    """
+    scales = Candidate(descent.best.kernel, "scales", "given", log_alpha=descent.best.log_alpha)
+    if teacher.metric.finishes == ("fourier",):
+        others = [each for each in finalists if each.recipe != scales.recipe]
+        return others if teacher.metric.must else [*others, scales]
+    return [scales] if "fourier" in teacher.metric.finishes and not few else []

@@ -1,0 +1,122 @@
+"""The chosen kernel fitted on all rows, on data centres or on random features."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from bochner.arrays import gpu_of
+from bochner.criteria import Criterion
+from bochner.descent import Descent, Level
+from bochner.engines.devices import DeviceFolds, free_room
+from bochner.features import FeatureMap
+from bochner.folds import FoldedRows, Folds
+from bochner.full_ridge import FullHeldOutError
+from bochner.metric_learning import sizes
+from bochner.metric_learning.candidates import (
+    Candidate,
+    base_of,
+    can_have_metric,
+)
+from bochner.metric_learning.centre_space import LARGER_FACTOR, CentreSpace
+from bochner.metric_learning.stages import Stage
+from bochner.metric_learning.teacher import Teacher
+from bochner.single_kernel import FeatureSpace, LearnedKernel
+from bochner.solvers.penalty_search import HIGHEST_PENALTY, LOWEST_PENALTY
+
+MOST_VALIDATED = 2
+"""Most parts that the final regression is validated on."""
+CHEAP = 1e11
+"""Rows x centres squared below which the width is searched once more at full size."""
+BY_SUMS = 2e11
+"""Rows x centres squared up to which the last regression is solved from sums of products on the host, else by iterations."""
+MATRICES = 6
+"""Matrices of all pairs of centres that half of the room on a device must hold for it to make such sums, which take twice
+as many; it does so wherever it can."""
+LAST_FACTOR = 1.15
+"""By how much distances change at the very last, where every row is a centre and there are few enough of them."""
+STILL_HELPS = 0.005
+"""The metric takes a step at full size where the step before lowered the error by this part."""
+
+
+def finished(folds: FoldedRows, candidate: Candidate, finish: str, descent: Descent, teacher: Teacher) -> LearnedKernel:
+    """The chosen kernel fitted on all rows, on centres or on random features."""
+    found, criterion = (_on_centres if finish == "centres" else _on_features)(folds, candidate, teacher)
+    return LearnedKernel.of(criterion, cast(FeatureMap, found.feature_map), found.evaluation, descent)
+
+
+def _on_centres(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> tuple[Candidate, Criterion]:
+    """The candidate on the centres of the finish; its metric takes steps there if the ones before still helped.
+
+    On the host it does so only where that takes little time.
+    """
+    if teacher.metric.every_row(folds):
+        return _on_every_row(folds, candidate, teacher)
+    n_centres = teacher.metric.centres_for(folds.n_to_fit, by_sums=False)
+    by_sums = _by_sums(folds, float(folds.n) * n_centres**2, n_centres)
+    n_centres = teacher.metric.centres_for(folds.n_to_fit, by_sums=by_sums)
+    work = float(folds.n) * n_centres**2
+    criterion = teacher.criterion if by_sums or teacher.iterated is None else teacher.iterated
+    stage = Stage(folds.n, n_centres, 0, keep=1)
+    options: dict[str, Any] = {"most_validated": MOST_VALIDATED, "last": True, "measure": teacher.measure}
+    space = CentreSpace(folds, stage, criterion, teacher.rng, **options)
+    cheap = work < CHEAP or isinstance(folds, DeviceFolds)
+    found = space.best_width(candidate, LARGER_FACTOR, narrower_only=True) if cheap else space.evaluate(candidate)
+    return (_improved(found, candidate, space, teacher) if cheap else found), space.criterion
+
+
+def _improved(found: Candidate, before: Candidate, space: CentreSpace, teacher: Teacher) -> Candidate:
+    """A candidate with the next steps of its metric, where those ``before`` still helped.
+
+    One that stayed as it started has another chance to grow a full metric, which must clearly help: few rows say little of
+    many directions.
+    """
+    plan = teacher.metric
+    if plan.way == "gradient":
+        return found
+    found = replace(found, power=None)
+    if before.kind == "given":
+        grows = "full" in plan.kinds and can_have_metric(base_of(found.kernel))
+        grown = space.improve(found, "full", 1, plan.rank) if grows else found
+        return grown if grown.value < (1 - STILL_HELPS) * found.value else found
+    return space.improve(found, before.kind, plan.effort.finish_steps, plan.rank) if before.gain > STILL_HELPS else found
+
+
+def _on_every_row(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> tuple[Candidate, Criterion]:
+    """The candidate with every row a centre: searched once more on some of the rows, then one regression of all.
+
+    From some rows to all, rows x penalty stays, which is the variance of noise in units of that of the function.
+    """
+    options: dict[str, Any] = {"every_row": True, "measure": teacher.measure}
+    stage = Stage(folds.n if folds.n <= sizes.AT_ONCE else sizes.TRIAL_ROWS, folds.n, 0, keep=1)
+    space = CentreSpace(folds, stage, FullHeldOutError, teacher.rng, **options)
+    found = _improved(space.best_width(candidate, LARGER_FACTOR, narrower_only=True), candidate, space, teacher)
+    if space.folds.n == folds.n:
+        found = space.width_around(found, LAST_FACTOR)
+    teacher.ladder.add(found, "finish", "centres", **space.size)
+    if space.folds.n == folds.n:
+        return found, space.criterion
+    whole = CentreSpace(folds, replace(stage, n_rows=folds.n), FullHeldOutError, teacher.rng, **options)
+    carried = found.log_alpha + float(np.log(space.folds.n / folds.n))
+    return whole.evaluate(replace(found, log_alpha=carried)), whole.criterion
+
+
+def _by_sums(folds: FoldedRows, work: float, n_centres: int) -> bool:
+    """Whether the last regression is solved from sums of products: always of rows that are not all in memory."""
+    if isinstance(folds, DeviceFolds):
+        gpu = gpu_of(folds.parts[0].X)
+        return gpu is None or MATRICES * 8 * n_centres**2 <= free_room(gpu)
+    return not isinstance(folds, Folds) or work <= BY_SUMS
+
+
+def _on_features(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> tuple[Candidate, Criterion]:
+    """The candidate on random features."""
+    n_features = teacher.metric.n_features
+    space = FeatureSpace(folds, teacher.criterion, teacher.choices, teacher.rng)
+    objective = space.objective(candidate.kernel, Level(n_features, folds.n, 0, most_validated=MOST_VALIDATED))
+    bounds = LOWEST_PENALTY, HIGHEST_PENALTY
+    point = objective.evaluate(candidate.kernel, candidate.log_alpha, gradient=False, bounds=bounds)
+    found = replace(candidate, error=point.value, log_alpha=point.log_alpha, evaluation=point.evaluation)
+    return replace(found, feature_map=objective.feature_map), objective.criterion
