@@ -20,7 +20,8 @@ from bochner.descent import Level
 from bochner.errors import InputError
 from bochner.estimators.blocks import FirstPass, as_source, learned_in_blocks, refuse_many_rows
 from bochner.estimators.labels import ClassSums, ScoreClassifier, check_labels, labels_beside
-from bochner.estimators.machine import KernelMachine, refuse_device
+from bochner.estimators.machine import KernelMachine
+from bochner.estimators.predicted import refuse_device
 from bochner.estimators.validation import all_or_nothing, check_option
 from bochner.folds import HeldOut
 from bochner.held_out_loss import HeldOutLoss, row_bytes

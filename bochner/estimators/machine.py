@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numbers
 import operator
-import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -15,14 +14,13 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.arrays import Array, double, dtype_of, fetch64, gpu_of, is_foreign
+from bochner.arrays import Array, double, dtype_of, gpu_of, is_foreign
 from bochner.checkpoint import NoCheckpoint
 from bochner.criteria import Criterion, Evaluation, HeldOutError
-from bochner.descent import Level
-from bochner.engines import moments, predict
+from bochner.engines import moments
 from bochner.engines.dask_rows import DaskRows, dask_rows, is_dask
-from bochner.engines.devices import check_device, on_device, predict_on
-from bochner.errors import InputError, NotEnoughMemoryError
+from bochner.engines.devices import check_device, on_device
+from bochner.errors import InputError
 from bochner.estimators.block_by_block import new_blocks
 from bochner.estimators.blocks import (
     FirstPass,
@@ -40,49 +38,40 @@ from bochner.estimators.blocks import (
     travelling,
     weights_of,
 )
-from bochner.estimators.folds import FOLDS
-from bochner.estimators.learner import KernelLearner
 from bochner.estimators.metrics import check_metric_choices, metric_plan
+from bochner.estimators.predicted import predicted, refuse_device
 from bochner.estimators.resuming import check_checkpoint, generator, resuming
+from bochner.estimators.sized import FEWEST_FEATURES, MOST_FEATURES, SCHEDULES, SizedLearner
 from bochner.estimators.validation import check_flags, check_option, check_rows, check_weights, on_host
-from bochner.features import CentreMap, FeatureChoices, FeatureMap
+from bochner.features import CentreMap, FeatureChoices
 from bochner.folds import FoldedRows, Folds, HeldOut, Rows
 from bochner.iterated_ridge import IteratedHeldOutError
 from bochner.kernels import Kernel, MetricKernel
 from bochner.leave_one_out import LeaveOneOutError
-from bochner.memory import MATRIX_SHARE, as_bytes, machine_bytes, readable
+from bochner.memory import as_bytes
 from bochner.metric_learning import Choice, Steps, Teacher, learn_metric_kernel, start_levels
 from bochner.progress import PassLine, entering, note
 from bochner.rows import Block, RowSource
 from bochner.rows.source import Sampler
-from bochner.single_kernel import LOWEST_IN_FLOAT32, LearnedKernel, default_levels, learn_kernel
+from bochner.single_kernel import LOWEST_IN_FLOAT32, LearnedKernel, learn_kernel
 from bochner.solvers.normal_equations import CentredMoments
 from bochner.spectra import with_spectrum
 from bochner.standardise import Standardiser
 from bochner.statistics import Moments
 
-FEWEST_FEATURES, MOST_FEATURES = 256, 4000
-"""Limits of the number of features that n_features=None chooses."""
-MATRICES = 4
-"""Matrices of all pairs of features (or of rows, where these are fewer) that are there at a time."""
-FULL_STEPS = 60
-"""Most steps of schedule="full"."""
 FEWEST_SAMPLED = 32_000
 """Rows in blocks of which all are read into memory where there are no more, and where memory allows."""
 DEVIATION_CENTRES = 1000
 """Centres that deviations are read off where the model has many more of them."""
-SCHEDULES = ("small-to-large", "full")
 
 
-class KernelMachine(KernelLearner):
+class KernelMachine(SizedLearner):
     """A linear model on the features of a kernel whose parameters it learns by the gradient of held-out error.
 
-    Subclasses have the parameters of a KernelLearner, and n_features, schedule, sampling, keep_moments, max_memory, device,
-    checkpoint and random_state.
+    Subclasses have the parameters of a SizedLearner, and those below.
     """
 
     _encodes_tables = True
-    n_features: int | None
     metric: str
     rank: int | None
     metric_by: str
@@ -90,10 +79,7 @@ class KernelMachine(KernelLearner):
     finish: str
     n_centres: int | None
     effort: str
-    schedule: str
     sampling: str
-    keep_moments: bool
-    max_memory: Any
     device: str | None
     checkpoint: Any
     random_state: Any
@@ -309,28 +295,6 @@ class KernelMachine(KernelLearner):
         """Whether the criterion remembers nothing from one evaluation to the next, so that a log can stand for it."""
         return True
 
-    def _check_memory(self, n_features: int, n_rows: int, n_parts: int) -> None:
-        """Refuse more features than there is room for matrices of all pairs of, before anything is learned."""
-        kept, needed = self._kept_bytes(n_features), self._matrix_bytes(n_features, n_rows, n_parts)
-        there = machine_bytes() if self.max_memory is None else as_bytes(self.max_memory)
-        if needed > there:
-            most = int((there / self._matrix_bytes(1, n_rows, n_parts)) ** 0.5) // 2 * 2
-            helps = needed - kept <= there
-            advice = f"use fewer, such as {most}" + ", or keep_moments=False if there is no partial_fit to come" * helps
-            what = "this machine has" if self.max_memory is None else "max_memory is"
-            raise NotEnoughMemoryError(
-                f"n_features={n_features} needs about {readable(needed)} for matrices of all pairs of features, and {what} "
-                f"{readable(there)}: {advice}."
-            )
-
-    def _matrix_bytes(self, n_features: int, n_rows: int, n_parts: int) -> float:
-        """What matrices of all pairs of features take, and of rows where these are fewer."""
-        return self._kept_bytes(n_features) + 8.0 * (MATRICES + n_parts) * min(n_features, n_rows) ** 2
-
-    def _kept_bytes(self, n_features: int) -> float:
-        """What ``moments_`` takes."""
-        return 8.0 * n_features**2 if self.keep_moments else 0.0
-
     def _criterion(self) -> Callable[[Any], Criterion]:
         """What makes the held-out error from folds."""
         per_target = self.alpha == "per-target"
@@ -438,39 +402,6 @@ class KernelMachine(KernelLearner):
                 f"most {MOST_FEATURES}), got {n!r}: features come as pairs of cosine and sine."
             )
 
-    def _warn_of_few_features(self) -> None:
-        """Say that ``max_memory`` leaves little room for features, where it chooses their number."""
-        room = self._room_for_features()
-        random = any(family.geometry != "additive" for family in self._families())
-        if self.n_features is None and room < FEWEST_FEATURES and random:
-            needed = 8 * self._matrices * FEWEST_FEATURES**2 / MATRIX_SHARE
-            warnings.warn(
-                f"max_memory is {readable(as_bytes(self.max_memory))}, which has room for {room} features: predictions by "
-                f"so few may be poor. For {FEWEST_FEATURES} raise max_memory to {readable(needed)}, or say n_features=.",
-                UserWarning,
-                stacklevel=6,
-            )
-
-    def _levels(self, n_rows: int, n_columns: int) -> tuple[Level, ...]:
-        n_features = self.n_features
-        if n_features is None:
-            n_features = min(MOST_FEATURES, max(FEWEST_FEATURES, 4 * n_rows), self._room_for_features())
-        if self.schedule == "full":
-            return (Level(n_features, n_rows, FULL_STEPS),)
-        n_scales = n_columns if isinstance(self.scale, str) else len(np.unique(self._groups(n_columns)))
-        return default_levels(n_rows, n_features, n_scales)
-
-    def _room_for_features(self) -> int:
-        """How many features ``max_memory`` has room for, an even number."""
-        if self.max_memory is None:
-            return MOST_FEATURES
-        return max(2, int((MATRIX_SHARE * as_bytes(self.max_memory) / (8 * self._matrices)) ** 0.5) // 2 * 2)
-
-    @property
-    def _matrices(self) -> int:
-        """Matrices of all pairs of features that a fit on folds holds at a time."""
-        return MATRICES + FOLDS + bool(self.keep_moments)
-
     # -- predicting ---------------------------------------------------------------------------------------------------
 
     def _outputs(self, X: Array) -> Array:
@@ -499,26 +430,3 @@ class KernelMachine(KernelLearner):
         if not is_foreign(X):
             return super()._standardised(X)
         return self.standardiser_(X if dtype_of(X) == np.float32 else double(X))
-
-
-def predicted(device: str | None, feature_map: FeatureMap, rows: Array, coef: Array, intercept: Array) -> Array:
-    """Predictions (n, c) of standardised rows, in NumPy and float64: computed on ``device``, or where the rows are."""
-    if dtype_of(rows) == np.float32:  # sums of features in units that float32 has; the rest is added in float64
-        unit = np.maximum(np.abs(coef).max(axis=0), np.finfo(np.float64).tiny)
-        return _sums(device, feature_map, rows, coef / unit, np.zeros(len(unit))) * unit + intercept
-    return _sums(device, feature_map, rows, coef, intercept)
-
-
-def _sums(device: str | None, feature_map: FeatureMap, rows: Array, coef: Array, intercept: Array) -> Array:
-    """The same, computed in the precision of the rows."""
-    if device is None or is_foreign(rows):
-        return fetch64(predict(feature_map, rows, coef, intercept))
-    return predict_on(device, feature_map, rows, coef, intercept).astype(np.float64)
-
-
-def refuse_device(estimator: Any, what: str, instead: str) -> None:
-    """An error where an estimator has a device and something that is computed on the host."""
-    if estimator.device is not None:
-        raise InputError(
-            f"{what} is computed on the host, and device is {estimator.device!r}: use device=None, or {instead}."
-        )

@@ -11,7 +11,7 @@ import numpy as np
 from bochner.arrays import Array
 from bochner.engines.devices import check_device
 from bochner.errors import InputError
-from bochner.estimators.machine import refuse_device
+from bochner.estimators.predicted import refuse_device
 from bochner.estimators.resuming import check_checkpoint
 from bochner.estimators.validation import check_flags, check_option, check_verbose
 from bochner.memory import as_bytes

@@ -38,12 +38,13 @@ from bochner.estimators.folds import (
     is_validation_set,
     split_rows,
 )
-from bochner.estimators.machine import FEWEST_SAMPLED, predicted
+from bochner.estimators.machine import FEWEST_SAMPLED
 from bochner.estimators.multiple_choices import weight_choices
 from bochner.estimators.multiple_joint import Joining
 from bochner.estimators.multiple_parts import KernelParts
 from bochner.estimators.multiple_rounds import Round, Rounds, refuse_beyond_memory
 from bochner.estimators.parts import ColumnsOfBlocks
+from bochner.estimators.predicted import predicted
 from bochner.estimators.resuming import generator, resuming
 from bochner.estimators.validation import check_weights, on_host, relative_weights
 from bochner.estimators.views import by_name, is_views, resolve_columns

@@ -21,7 +21,7 @@ from bochner import (
 from bochner.engines import dask_cluster, fold_moments, pull_back_folds
 from bochner.engines.dask_cluster import get_dask, told
 from bochner.engines.dask_rows import DaskRows, dask_rows
-from bochner.estimators import machine, multiple_machine
+from bochner.estimators import machine, multiple_machine, sized
 from bochner.estimators.blocks import travelling
 from bochner.exact import GMKLRegressor
 from bochner.features import FeatureChoices, build_map
@@ -196,7 +196,7 @@ def test_a_regressor_is_that_of_a_source(client, options, weighted):
 
 
 def test_steps_of_a_descent_at_full_size(client, monkeypatch):
-    monkeypatch.setattr(machine, "FULL_STEPS", 2)
+    monkeypatch.setattr(sized, "FULL_STEPS", 2)
     X, y, _ = table()
     options = {"schedule": "full", "tol": 0.0, "n_features": 16, "alpha": 1e-2}
     expected = quick(**options).fit(from_arrays(X, y))
@@ -406,7 +406,7 @@ def slowly(X):
 
 def test_a_worker_that_dies_changes_nothing(client, monkeypatch):
     """It dies between passes, with the rows that it kept."""
-    monkeypatch.setattr(machine, "FULL_STEPS", 1)
+    monkeypatch.setattr(sized, "FULL_STEPS", 1)
     X, y, _ = table()
     options = {"schedule": "full", "tol": 0.0, "n_features": 16, "alpha": 1e-2}
     expected = quick(**options).fit(spread_out(X), spread_out(y))
@@ -442,7 +442,7 @@ def test_a_cluster_that_is_lost_is_told():
 
 
 def test_a_cluster_that_is_lost_leaves_a_checkpoint(client, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(machine, "FULL_STEPS", 2)
+    monkeypatch.setattr(sized, "FULL_STEPS", 2)
     monkeypatch.setattr(checkpoint, "CHECKPOINT_SECONDS", 0.0)
     X, y, _ = table()
     options = {"schedule": "full", "tol": 0.0, "n_features": 16, "alpha": 1e-2}
