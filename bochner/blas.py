@@ -19,11 +19,11 @@ from threadpoolctl import ThreadpoolController
 
 def _libraries() -> list[Any]:
     """Every BLAS that the process has by now: packages bring their own, and may be imported late."""
-    return _libraries_of(len(sys.modules))
+    return _libraries_of(len(sys.modules), next(reversed(sys.modules)))
 
 
 @lru_cache(maxsize=1)
-def _libraries_of(_n_modules: int) -> list[Any]:
+def _libraries_of(_n_modules: int, _latest: str) -> list[Any]:
     found: list[Any] = ThreadpoolController().select(user_api="blas").lib_controllers
     return found
 

@@ -15,6 +15,7 @@ from sklearn.pipeline import Pipeline
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 import efforts
+import spectra
 import uci
 import uci_data
 import uci_methods
@@ -256,3 +257,19 @@ def test_efforts_leave_the_search_of_all_rows_to_gpus():
     large, small = data_set("large", efforts.BEST_ROWS + 1), data_set("small", efforts.BEST_ROWS)
     assert {job.method.name for job in uci.plan([large], efforts.methods(), [0])} - {"xrfm"} == {"fast", "default"}
     assert {job.method.name for job in uci.plan([small], efforts.methods(), [0])} - {"xrfm"} == set(efforts.EFFORTS)
+
+
+def test_the_table_of_spectra_compares_splits_that_all_have():
+    rows = [
+        *[row("bike", k, "prior", score) for k, score in enumerate((0.1, 0.3, 0.9))],
+        *[row("bike", k, "mixture", score) for k, score in enumerate((0.1, 0.1))],
+        *[row("bike", k, "free", score) for k, score in enumerate((0.2, 0.3))],
+        row("wine", 0, "prior", 0.5, n=40),
+    ]
+    text = spectra.table(rows, {})
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
+    assert ["2", "0.2000", "0.500", "1.250"] in [line[2:] for line in lines]
+    assert (
+        "- mixture: better on 1 of 1 sets, 0.500 of the error as drawn at worst (bike), goal at most 1.01: reached." in text
+    )
+    assert "- free: better on 0 of 1 sets, 1.250 of the error as drawn at worst (bike), goal at most 1.01: missed." in text
