@@ -75,9 +75,12 @@ class Watch:
         return float(slope * (t[-1] - t[0]))
 
     def more(self, name: str) -> int:
-        """By how many files or threads the second half is ahead of the first."""
+        """By how many files or threads the second half never falls to what the first did.
+
+        What is open for a moment, such as a model that is being saved, does not count; what is never closed does.
+        """
         values = getattr(self, name)
-        return int(max(values[len(values) // 2 :]) - max(values[: len(values) // 2]))
+        return int(min(values[len(values) // 2 :]) - min(values[: len(values) // 2]))
 
 
 @dataclass

@@ -245,7 +245,7 @@ def test_class_weights_of_another_kind(class_weight):
 
 def test_more_features_than_memory_are_refused_before_learning(monkeypatch):
     X, y = table()
-    monkeypatch.setattr("bochner.estimators.machine.machine_bytes", lambda: 1e9)
+    monkeypatch.setattr("bochner.estimators.sized.machine_bytes", lambda: 1e9)
     with pytest.raises(
         ValueError, match=r"=60000 needs about 28\.8 GB .* has 1 GB: use fewer, such as 3534, or keep_moments=False"
     ):
