@@ -33,7 +33,7 @@ sys.path.insert(0, str(ROOT))
 from tests.hostile import cases, estimators
 
 DOCUMENT = ROOT / "docs" / "reliability.md"
-N_CASES, N_QUICK, N_PEERS, CHUNK, SEED = 10_000, 500, 500, 50, 20261118
+N_CASES, N_QUICK, N_PEERS, CHUNK, SEED = 10_000, 500, 500, 50, 20261119
 KEPT = ROOT / "build" / "hostile"
 RESULTS = ("finite", "error", "failed")
 OURS_BESIDE = ("KernelRegressor", "KernelClassifier")
@@ -63,7 +63,7 @@ def generated(number: int, size: int = CHUNK) -> list[cases.Case]:
 
 def run_chunk(number: int, folder: Path) -> list[dict[str, Any]]:
     """The outcome of every case of a chunk; kept in a file, and read from there if it is there, and nothing failed."""
-    path = folder / f"chunk-{number}.json"
+    path = folder / f"seed-{SEED + number}.json"
     if path.exists():
         kept: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
         if not any(row["result"] == "failed" for row in kept):
@@ -102,7 +102,8 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     for row in rows:
         case = cases.Case.parse(row["case"])
         by_estimator.setdefault(case.estimator, Counter())[row["result"]] += 1
-        for kind in dict.fromkeys([*case.kinds, f"engine: {case.engine}", f"loss: {case.loss}"]):
+        asked = [f"engine: {case.engine}", f"loss: {case.loss}", f"variant: {case.variant}"]
+        for kind in dict.fromkeys([*case.kinds, *asked]):
             by_kind.setdefault(kind, Counter())[row["result"]] += 1
         if row["result"] == "error":
             said[row["message"][:160]] += 1

@@ -33,6 +33,8 @@ from tests.hostile.judge import (
 
 SECONDS = 120
 """A case that computes for longer than this has failed."""
+ROWS_TO_CHOOSE_BY = 100
+"""Rows of positive weight from which on a metric is chosen unasked, as docs/learning.md says."""
 ESTIMATORS = {
     name: cls
     for room in (bochner, exact)
@@ -179,6 +181,17 @@ def fitted(case: Case, data: Data) -> tuple[Any, Any]:
     return model.fit(X, y), X
 
 
+def refuse_other_finish(model: Any, case: Case, data: Data) -> None:
+    """An error unless the default settings have compared metrics, on centres, exactly where they can."""
+    rows = np.shape(data.X)[0] if data.weights is None else np.count_nonzero(data.weights)
+    enough = rows >= ROWS_TO_CHOOSE_BY and case.m > 1 and case.loss == "squared" and case.layout not in ("csr", "csc")
+    expected = ("centres", True) if enough else ("fourier", False)
+    if (model.finish_, bool(model.selection_)) != expected:
+        raise BrokenRuleError(
+            f"finish {model.finish_!r} after {len(model.selection_)} candidates, where {expected[0]} is due"
+        )
+
+
 def attempt(case: Case) -> Outcome:
     """What comes of a case of ours."""
     if case.engine in ("blocks", "dask") and case.layout in NO_BLOCKS:  # of arrays
@@ -197,6 +210,8 @@ def attempt(case: Case) -> Outcome:
     def check(found: tuple[Any, ...]) -> None:
         model, answers, *others = found
         refuse_nan_attributes(model)
+        if case.variant == "default-effort":
+            refuse_other_finish(model, case, data)
         if hasattr(model, "transform"):
             if model.kernel_.geometry == "additive":
                 refuse_nan("transform", answers.data if hasattr(answers, "nnz") else answers)

@@ -7,7 +7,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from tests.hostile.cases import COLUMNS, DTYPES, LABELS, LAYOUTS, SIZES, TARGETS, WEIGHTS, WIDTHS, Case, cases, data_of
+from tests.hostile.cases import (
+    COLUMNS,
+    DTYPES,
+    LABELS,
+    LAYOUTS,
+    SIZES,
+    SIZES_OF,
+    TARGETS,
+    WEIGHTS,
+    WIDTHS,
+    Case,
+    cases,
+    data_of,
+)
 from tests.hostile.estimators import ESTIMATORS, attempt, is_classifier, learners, losses_of
 
 TAKE_LONG = ("ratio-10000", "1000-classes")
@@ -21,6 +34,7 @@ def selected(name):
     order = np.random.default_rng(0).permutation(len(mine))
     for i, columns in enumerate(COLUMNS):
         _, loss, engine, variant = mine[order[i % len(mine)]]
+        sizes = SIZES_OF.get(variant, SIZES)
         yield Case(
             estimator=name,
             loss=loss,
@@ -31,7 +45,7 @@ def selected(name):
             weights=list(WEIGHTS)[i % len(WEIGHTS)],
             layout=LAYOUTS[(i + i // len(LAYOUTS)) % len(LAYOUTS)],
             dtype=DTYPES[i % len(DTYPES)],
-            n=SIZES[i % len(SIZES)],
+            n=sizes[i % len(sizes)],
             m=WIDTHS[i % len(WIDTHS)],
             seed=i,
         )
