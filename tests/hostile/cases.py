@@ -20,6 +20,10 @@ MANY_ROWS = 150
 """Rows of which the default settings learn a metric, as they do of 100, also where a third has no weight."""
 SIZES_OF = {"default-effort": (60, MANY_ROWS, MANY_ROWS)}
 """Sizes for variants of which fewer rows say little."""
+IN_BLOCKS = ("blocks", "dask")
+"""Engines that cut rows into parts by the hashes of their numbers, by chance of very different sizes where rows are few."""
+SIZES_IN_BLOCKS = (13, 60, 60, 90)
+"""Sizes there, of which the first may be refused."""
 WIDTHS = (1, 2, 3, 7, 70)
 MANY = 1000
 """Targets or classes where they are many."""
@@ -225,6 +229,11 @@ LAYOUTS = ("C", "F", "strided", "reversed", "read-only", "csr", "csc", "frame")
 DTYPES = ("float64", "float32", "own")
 
 
+def sizes_of(engine: str, variant: str) -> tuple[int, ...]:
+    """Numbers of rows of the cases of an engine and a variant."""
+    return SIZES_OF.get(variant, SIZES_IN_BLOCKS if engine in IN_BLOCKS else SIZES)
+
+
 def data_of(case: Case, classifier: bool) -> Data:
     """The rows, targets and weights of a case."""
     rng = np.random.default_rng(case.seed)
@@ -301,7 +310,7 @@ def cases(learners: list[tuple[str, str, str, str]], is_classifier: Callable[[st
             weights=st.sampled_from(list(WEIGHTS)),
             layout=st.sampled_from(LAYOUTS),
             dtype=st.sampled_from(DTYPES),
-            n=st.sampled_from(SIZES_OF.get(variant, SIZES)),
+            n=st.sampled_from(sizes_of(engine, variant)),
             m=st.sampled_from(WIDTHS),
             seed=st.integers(0, 2**32 - 1),
         )

@@ -18,7 +18,7 @@ import numpy as np
 
 import bochner
 from bochner import exact
-from tests.hostile.cases import LAYOUTS, Case, Data, data_of
+from tests.hostile.cases import IN_BLOCKS, LAYOUTS, Case, Data, data_of
 from tests.hostile.judge import (
     BrokenRuleError,
     Outcome,
@@ -93,7 +93,7 @@ NOT_FOR: dict[str, Callable[[str, str, str], bool]] = {
 """Variants that an estimator refuses whatever the data: they are no matter of these."""
 CALIBRATED_ON_A_PART = ("holdout", "centres", "full-metric", "default-effort")
 """Variants whose probabilities come from a part of the rows alone, since others have learned the kernel."""
-ENGINES = ("threads", "torch", "blocks", "dask")
+VARIANTS_IN_BLOCKS = ("plain", "default-effort", "centres", "given-alpha")
 NO_BLOCKS = ("csr", "csc", "frame")
 
 
@@ -128,16 +128,30 @@ def variants_of(name: str) -> list[str]:
     return [variant for variant, options in OPTIONS.items() if set(options) <= set(parameters(name))]
 
 
+@functools.cache
+def takes_blocks(name: str) -> bool:
+    """Whether an estimator takes rows in blocks: others say that they do not, whatever the rows."""
+    from bochner.rows import from_arrays
+
+    try:
+        ESTIMATORS[name]().fit(from_arrays(np.ones((1, 2)), np.ones(1)), None)
+    except ValueError as error:
+        return "takes no rows in blocks" not in str(error)
+    return True
+
+
 def engines_of(name: str, loss: str) -> list[str]:
-    """Engines that an estimator has: devices and blocks for those with the parameters, of which devices know one loss."""
+    """Engines that an estimator has: blocks as it says itself, Dask and devices by its parameter; devices know one loss."""
     found = ["threads"]
+    if takes_blocks(name):
+        found.append("blocks")
     if "device" in parameters(name):
-        found += ["torch", "blocks", "dask"] if loss == "squared" else ["blocks", "dask"]
+        found += ["dask", "torch"] if loss == "squared" else ["dask"]
     return found
 
 
 def learners() -> list[tuple[str, str, str, str]]:
-    """All of (estimator, loss, engine, variant); those in blocks in their plain variant."""
+    """All of (estimator, loss, engine, variant); those in blocks in a few variants."""
     return [
         (name, loss, engine, variant)
         for name in ESTIMATORS
@@ -145,7 +159,7 @@ def learners() -> list[tuple[str, str, str, str]]:
         for engine in engines_of(name, loss)
         for variant in variants_of(name)
         if variant not in NOT_FOR or not NOT_FOR[variant](name, loss, engine)
-        if engine in ("threads", "torch") or variant == "plain"
+        if engine not in IN_BLOCKS or variant in VARIANTS_IN_BLOCKS
     ]
 
 
@@ -157,6 +171,8 @@ def made(case: Case) -> Any:
         options["loss"] = case.loss
     if case.engine == "torch":
         options["device"] = "cpu"
+    if case.engine in IN_BLOCKS:
+        options["validation"] = 2
     if "kernels" in allowed and "kernels" not in options:
         options["kernels"] = "gaussian"
     return ESTIMATORS[case.estimator](**{name: value for name, value in options.items() if name in allowed})
@@ -194,7 +210,7 @@ def refuse_other_finish(model: Any, case: Case, data: Data) -> None:
 
 def attempt(case: Case) -> Outcome:
     """What comes of a case of ours."""
-    if case.engine in ("blocks", "dask") and case.layout in NO_BLOCKS:  # of arrays
+    if case.engine in IN_BLOCKS and case.layout in NO_BLOCKS:  # of arrays
         case = Case(**{**vars(case), "layout": LAYOUTS[NO_BLOCKS.index(case.layout)]})
     data = data_of(case, is_classifier(case.estimator))
 

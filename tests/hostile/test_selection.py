@@ -12,14 +12,13 @@ from tests.hostile.cases import (
     DTYPES,
     LABELS,
     LAYOUTS,
-    SIZES,
-    SIZES_OF,
     TARGETS,
     WEIGHTS,
     WIDTHS,
     Case,
     cases,
     data_of,
+    sizes_of,
 )
 from tests.hostile.estimators import ESTIMATORS, attempt, is_classifier, learners, losses_of
 
@@ -34,7 +33,7 @@ def selected(name):
     order = np.random.default_rng(0).permutation(len(mine))
     for i, columns in enumerate(COLUMNS):
         _, loss, engine, variant = mine[order[i % len(mine)]]
-        sizes = SIZES_OF.get(variant, SIZES)
+        sizes = sizes_of(engine, variant)
         yield Case(
             estimator=name,
             loss=loss,
