@@ -61,7 +61,9 @@ def check_writable(path: str) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise CommandError(f"{path} cannot be written: {folder} takes no new files ({error.strerror}).") from None
+        raise CommandError(
+            f"{path} cannot be written, for {folder} takes no new files ({error.strerror}): give a place in another folder."
+        ) from None
 
 
 def find_column(name: str, names: Sequence[str], path: str, option: str) -> str:

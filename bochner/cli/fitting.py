@@ -170,7 +170,7 @@ def _fit_blocks(data: str, asked: Asked, options: FitOptions, bar: Bar) -> tuple
         )
     first = next(read_batches(data, options.style), None)
     if first is None:
-        raise CommandError(f"{data} has no rows: at least one is needed.")
+        raise CommandError(f"{data} has no rows, and at least one is needed: give a file with rows.")
     asked = asked.among(first.schema.names) if options.no_header else asked
     head = make_problem(pa.Table.from_batches([first]), asked, data)
     columns = head.X.schema.names

@@ -246,7 +246,10 @@ def _short(value: Any) -> str:
 def export(model_path: str, output: str) -> None:
     """Write a model as a graph of ONNX."""
     if Path(output).suffix.lower() != ".onnx":
-        raise CommandError(f"{output} must end in .onnx, the one format that models are exported to.", code=USAGE)
+        raise CommandError(
+            f"{output} must end in .onnx, the one format that models are exported to: give a name such as model.onnx.",
+            code=USAGE,
+        )
     model = load_model(model_path)
     check_place(output)
     import bochner

@@ -21,6 +21,8 @@ FEW_CLASSES = 10
 """Whole numbers of no more distinct values than this are classes, unless the task is given."""
 MOST_CLASSES_OF_FEW = 20
 """Different texts of a target that are classes however few rows there are."""
+VIEW = 'groups of columns, such as place = ["city", "latitude"]'
+"""What a file of views holds, as errors tell it."""
 INDEX = re.compile(r"__index_level_\d+__")
 """Names that pandas gives the index of a table in files; in CSV it has none."""
 
@@ -72,11 +74,17 @@ def make_problem(table: Any, asked: Asked, path: str) -> Problem:
     index = {name for name in names if name == "" or INDEX.fullmatch(name)}
     columns = [name for name in names if name not in {target, weight, *dropped, *index}]
     if not columns:
-        raise CommandError(f"{path} has no columns left to learn from beside {target!r}.")
+        raise CommandError(
+            f"{path} has no columns left to learn from beside {target!r}: "
+            "give a file with more columns, or drop fewer (--drop)."
+        )
     y, missing = _targets(table, names.index(target), target)
     if missing.any():
         if missing.all():
-            raise CommandError(f"{path}, column {target!r} (--target) holds nothing: all {len(missing)} cells are missing.")
+            raise CommandError(
+                f"{path}, column {target!r} (--target) holds nothing, all {len(missing)} cells are missing: "
+                "give another column."
+            )
         tell(f"Note: {missing.sum():,} of {len(missing):,} rows have no {target!r} and are left out.")
         table, y = table.take(np.flatnonzero(~missing)), y[~missing]
     weights = None if weight is None else _weights(table, table.schema.names.index(weight), weight, path)
@@ -112,9 +120,16 @@ def _targets(table: Any, i: int, name: str) -> tuple[Array, Array]:
 def _weights(table: Any, i: int, name: str, path: str) -> Array:
     cells = cells_of(table, i)
     if cells.kind not in ("numbers", "truth") or np.isnan(cells.values).any():
-        raise CommandError(f"{path}, column {name!r} (--weight) must hold numbers, without missing cells.")
+        got = {"text": "text", "times": "dates"}.get(cells.kind, "missing cells")
+        raise CommandError(
+            f"{path}, column {name!r} (--weight) must hold numbers without missing cells, got {got}: "
+            "give another column, or fill it."
+        )
     if (cells.values < 0).any():
-        raise CommandError(f"{path}, column {name!r} (--weight) has a negative number: weights must be zero or more.")
+        raise CommandError(
+            f"{path}, column {name!r} (--weight) has a negative number, {cells.values.min():g}: "
+            "weights must be zero or more, so take its rows out, or give another column."
+        )
     return cells.values
 
 
@@ -142,7 +157,10 @@ def _task(y: Array, asked: Asked, target: str) -> str:
         if found == "classification" and len(distinct) > 2:
             tell(f"Note: {target!r} has {len(distinct)} whole numbers and is taken for classes; or say --task regression.")
     if found == "classification" and len(np.unique(y)) < 2:
-        raise CommandError(f"Column {target!r} (--target) holds one class only, {y[0]!r}: at least two are needed.")
+        raise CommandError(
+            f"Column {target!r} (--target) holds one class only, {y[0]!r}, and at least two are needed: "
+            "give another column, or rows of other classes."
+        )
     return found
 
 
@@ -159,19 +177,23 @@ def read_views(path: str, columns: Sequence[str], kernel: str) -> list[tuple[str
         with open(path, "rb") as file:
             found = tomllib.load(file)
     except FileNotFoundError:
-        raise CommandError(f"There is no file {path} (--views).") from None
+        raise CommandError(f"There is no file {path} (--views): give one that has {VIEW}.") from None
     except tomllib.TOMLDecodeError as error:
-        raise CommandError(f"{path} (--views) is no TOML: {error}.") from None
+        raise CommandError(f"{path} (--views) is no TOML ({error}): write {VIEW}.") from None
     kernels = []
     for name, given in found.items():
         view = given if isinstance(given, dict) else {"columns": given}
         own = view.get("columns")
         if not isinstance(own, list) or not own or not all(isinstance(each, str) for each in own):
-            raise CommandError(f'{path}, view {name!r} needs names of columns: {name} = ["column", "column"].')
+            raise CommandError(
+                f'{path}, view {name!r} needs names of columns, got {own!r}: write {name} = ["column", "column"].'
+            )
         if unknown := set(view) - {"columns", "kernel"}:
-            raise CommandError(f"{path}, view {name!r} has {min(unknown)!r}: a view has columns and a kernel.")
+            raise CommandError(
+                f"{path}, view {name!r} has {min(unknown)!r}, and a view has columns and a kernel only: take it out."
+            )
         chosen = [find_column(each, columns, Path(path).name, f"view {name!r} of --views") for each in own]
         kernels.append((name, str(view.get("kernel", kernel)), chosen))
     if not kernels:
-        raise CommandError(f'{path} (--views) is empty: name groups of columns, such as place = ["city", "latitude"].')
+        raise CommandError(f"{path} (--views) is empty: write {VIEW}.")
     return kernels

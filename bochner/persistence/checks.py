@@ -195,7 +195,7 @@ CHECKS: dict[type, Callable[[Any, str], None]] = {
 
 def _need(fits: Any, otherwise: str) -> None:
     if not fits:
-        raise ModelFileError(f"It does not fit together: {otherwise}.")
+        raise ModelFileError(f"It does not fit together: {otherwise}. Save the model again.")
 
 
 def _is_count(value: Any, least: int = 1) -> bool:

@@ -78,7 +78,10 @@ class Encoder:
         if value.dtype.kind in "OUST":
             items = [self.encode(item, where) for item in value.ravel().tolist()]
             if any(isinstance(item, dict | list) for item in items):
-                raise ModelFileError(f"{where} is an array of objects, and files hold arrays of numbers and of text.")
+                raise ModelFileError(
+                    f"{where} is an array of objects, and files hold arrays of numbers and of text: "
+                    "use one of these, or pickle."
+                )
             return {"$list": items, "shape": list(value.shape), "dtype": "object" if value.dtype.kind == "O" else "str"}
         if self._is_worth(value):
             self._filled += value.nbytes
@@ -108,7 +111,9 @@ class Encoder:
         if kind not in KINDS:
             wider = {"f": "float32", "i": "int64", "u": "int64"}.get(value.dtype.kind)
             if wider is None or not np.can_cast(value.dtype, wider):
-                raise ModelFileError(f"{where} is an array of {value.dtype}, and files hold {', '.join(KINDS)}.")
+                raise ModelFileError(
+                    f"{where} is an array of {value.dtype}, and files hold {', '.join(KINDS)}: use one of these, or pickle."
+                )
             kind = wider
         if self._single and kind == "float64" and value.ndim > 1:
             kind = "float32"
@@ -154,7 +159,7 @@ class Decoder:
             return value
         self._depth += 1
         if self._depth > DEEPEST:
-            raise ModelFileError(f"It has objects inside objects, more than {DEEPEST} deep.")
+            raise ModelFileError(f"It has objects inside objects, more than {DEEPEST} deep. Save the model again.")
         try:
             return [self.decode(item) for item in value] if isinstance(value, list) else self._decode_dict(value)
         finally:
@@ -183,31 +188,36 @@ class Decoder:
                 return self._diagonal(self.decode(content))
             case "$class" | "$own":
                 return self._object(content, value["fields"], own=kind == "$own")
-        raise ModelFileError(f"It has an entry of the kind {kind!r}, which this version does not know.")
+        raise ModelFileError(
+            f"It has an entry of the kind {kind!r}, which this version does not know: "
+            "pip install --upgrade bochner, or save the model again."
+        )
 
     def _array(self, name: str, dtype: str | None, order: str | None) -> Array:
         if name not in self._arrays:
-            raise ModelFileError(f"Its array {name!r} is not there.")
+            raise ModelFileError(f"Its array {name!r} is not there. Save the model again.")
         self._uses[name] += 1
         if self._uses[name] > MOST_USES:
-            raise ModelFileError(f"It uses its array {name!r} more than {MOST_USES} times.")
+            raise ModelFileError(f"It uses its array {name!r} more than {MOST_USES} times. Save the model again.")
         array = self._arrays[name]
         if dtype not in (None, "float64") or order not in (None, "F"):
-            raise ModelFileError(f"Its array {name!r} is to be {dtype!r} in the order {order!r}, which are not known.")
+            raise ModelFileError(
+                f"Its array {name!r} is to be {dtype!r} in the order {order!r}, which are not known. Save the model again."
+            )
         array = array if dtype is None else array.astype(dtype, copy=False)
         return array.T if order == "F" else array
 
     def _diagonal(self, diagonal: Any) -> Array:
         if not isinstance(diagonal, np.ndarray) or diagonal.ndim != 1 or diagonal.dtype != np.float64:
-            raise ModelFileError("It has a diagonal matrix without a diagonal.")
+            raise ModelFileError("It has a diagonal matrix without a diagonal. Save the model again.")
         self._room -= diagonal.nbytes * len(diagonal)
         if self._room < 0:
-            raise ModelFileError("Its diagonal matrices are too large for its size.")
+            raise ModelFileError("Its diagonal matrices are too large for its size. Save the model again.")
         return np.diag(diagonal)
 
     def _object(self, name: Any, content: Any, *, own: bool) -> Any:
         if not isinstance(name, str) or not isinstance(content, dict):
-            raise ModelFileError("It has an object without a name or fields.")
+            raise ModelFileError("It has an object without a name or fields. Save the model again.")
         if own:
             if name not in self._classes:
                 raise ModelFileError(
@@ -222,12 +232,18 @@ class Decoder:
             return view
         if name == TableEncoder.__name__:
             return TableEncoder.from_state(content)
-        raise ModelFileError(f"It has an object of the class {name!r}, which is not among those of models.")
+        raise ModelFileError(
+            f"It has an object of the class {name!r}, which is not among those of models: "
+            "pip install --upgrade bochner, or save the model again."
+        )
 
     def _made(self, cls: Any, content: dict[str, Any]) -> Any:
         known = {f.name for f in fields(cls)} if is_dataclass(cls) else set()
         if unknown := set(content) - known:
-            raise ModelFileError(f"Its {cls.__name__} has the unknown field {min(unknown)!r}.")
+            raise ModelFileError(
+                f"Its {cls.__name__} has the unknown field {min(unknown)!r}: "
+                "pip install --upgrade bochner, or save the model again."
+            )
         values = {}
         for name, item in content.items():
             self._in_views = cls is Views and name == "tables"
@@ -248,19 +264,19 @@ def _is_turned(array: Array) -> bool:
 def _whole_or_none(value: Any) -> int | None:
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
-    raise ModelFileError(f"It has a slice with the end {value!r}.")
+    raise ModelFileError(f"It has a slice with the end {value!r}. Save the model again.")
 
 
 def _text_array(**entry: Any) -> Array:
     """An array of text, or of objects that JSON knows."""
     items, shape = entry["list"], tuple(entry["shape"])
     if math.prod(shape) != len(items) or any(isinstance(item, dict | list) for item in items):
-        raise ModelFileError(f"It has an array of {len(items)} texts in the shape {shape}.")
+        raise ModelFileError(f"It has an array of {len(items)} texts in the shape {shape}. Save the model again.")
     if entry["dtype"] == "str":
         if not all(isinstance(item, str) for item in items):
-            raise ModelFileError("It has an array of text with other things in it.")
+            raise ModelFileError("It has an array of text with other things in it. Save the model again.")
         if len(items) * max(map(len, items), default=0) > 100 * (sum(map(len, items)) + 10_000):
-            raise ModelFileError("It has an array of text, one of which is too long.")
+            raise ModelFileError("It has an array of text, one of which is too long. Save the model again.")
         return np.array(items, dtype=str).reshape(shape)
     array = np.empty(len(items), dtype=object)
     array[:] = items
@@ -290,4 +306,7 @@ def _refusal(value: Any, where: str) -> str:
             f"{where} is a kernel of your own, {name}, and files name no code but that of bochner: save with "
             f"classes=[{name}], and load with bochner.load(path, classes=[{name}]); or use pickle."
         )
-    return f"{where} is a {name}, and files hold numbers, text, arrays, and the kernels and feature maps of bochner."
+    return (
+        f"{where} is a {name}, and files hold numbers, text, arrays, and the kernels and feature maps of bochner: "
+        "use pickle."
+    )

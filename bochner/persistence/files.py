@@ -232,7 +232,7 @@ def read_header(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
     """The header of a file and its arrays, after the checksum of both was compared."""
     metadata, arrays = _read(path)
     if not isinstance(metadata.get("bochner"), str):
-        raise ModelFileError("It is a file of safetensors, but none that model.save(path) of bochner has written.")
+        raise ModelFileError("It is a file of safetensors, but not of bochner. Give what model.save(path) writes.")
     text = metadata["bochner"]
     header = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
     if not isinstance(header, dict):
@@ -263,7 +263,10 @@ def _model(read: tuple[dict[str, Any], dict[str, Array]], own: Mapping[str, type
     header, arrays = read
     name = header["class"]
     if name not in registry.estimators():
-        raise ModelFileError(f"It holds a {name!r}, which is no estimator of this version of bochner.")
+        raise ModelFileError(
+            f"It holds a {name!r}, which is no estimator of this version of bochner: "
+            "pip install --upgrade bochner, or save the model again."
+        )
     cls = registry.estimators()[name]
     decoder = Decoder(arrays, classes=own)
     model = cls(**{name: decoder.decode(value) for name, value in header["parameters"].items()})
@@ -285,7 +288,7 @@ def _model(read: tuple[dict[str, Any], dict[str, Array]], own: Mapping[str, type
 def _names(columns: dict[str, Any]) -> Array:
     names = columns["names"]
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len(names) != columns["number"]:
-        raise ModelFileError("Its columns have not one name each.")
+        raise ModelFileError("Its columns have not one name each. Save the model again.")
     return np.array(names, dtype=object)
 
 
@@ -294,7 +297,10 @@ def _refuse_name(cls: type, name: str) -> None:
     fitted = name.isidentifier() and (name.endswith("_") or name.startswith("_")) and not name.startswith("__")
     there = getattr(cls, name, None)
     if not fitted or callable(there) or isinstance(there, property):
-        raise ModelFileError(f"It has an attribute {name!r}, which is none of a fitted {cls.__name__}.")
+        raise ModelFileError(
+            f"It has an attribute {name!r}, which is none of a fitted {cls.__name__}: "
+            "pip install --upgrade bochner, or save the model again."
+        )
 
 
 def _read(path: Path) -> tuple[dict[str, str], dict[str, Array]]:
@@ -320,9 +326,14 @@ def _array(file: Any, name: str, size: int) -> Array:
     about = file.get_slice(name)
     dtype, shape = DTYPES.get(about.get_dtype()), about.get_shape()
     if dtype is None:
-        raise ModelFileError(f"Its array {name!r} is of the type {about.get_dtype()}, and models have {', '.join(DTYPES)}.")
+        raise ModelFileError(
+            f"Its array {name!r} is of the type {about.get_dtype()}, and models have {', '.join(DTYPES)}. "
+            "Save the model again."
+        )
     if len(shape) > 3 or math.prod(max(length, 1) for length in shape) > size:
-        raise ModelFileError(f"Its array {name!r} has the shape {tuple(shape)}, which no model of {size} bytes has.")
+        raise ModelFileError(
+            f"Its array {name!r} has the shape {tuple(shape)}, which no model of {size} bytes has. Save the model again."
+        )
     return file.get_tensor(name)
 
 
@@ -346,7 +357,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ModelFileError(f"Its header holds {name}, which is no JSON.")
+    raise ModelFileError(f"Its header holds {name}, which is no JSON. Save the model again.")
 
 
 def _safetensors(part: str = "") -> Any:

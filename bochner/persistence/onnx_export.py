@@ -209,7 +209,9 @@ def _labels(graph: Graph, decisions: str, classes: Array) -> None:
     largest = graph.add("ArgMax", decisions, axis=1, keepdims=0)
     text = classes.dtype.kind in "OU"
     if text and not all(isinstance(label, str) for label in classes.tolist()):
-        raise ModelFileError("Labels must be numbers or text, and some of classes_ are neither.")
+        raise ModelFileError(
+            "Labels must be numbers or text, and some of classes_ are neither: turn them into text before fit."
+        )
     known = classes.astype(object) if text else classes
     kind = object if text else None if classes.dtype.kind == "f" else classes.dtype
     graph.output("label", graph.add("Gather", known, largest), ["n"], dtype=kind)

@@ -38,10 +38,13 @@ def accuracy_of(labels: Array, scores: Array) -> Accuracy:
     if scores.ndim != 2 or labels.shape != scores.shape[:1]:
         raise InputError(f"labels must be (n,) and scores (n, c): got {labels.shape} and {scores.shape}.")
     if not np.isfinite(scores).all():
-        raise InputError("scores must be finite.")
+        raise InputError("scores must be finite, got some that are not: take out the rows that have them.")
     counts = np.bincount(labels, minlength=scores.shape[1])
     if len(counts) > scores.shape[1] or counts.min() == 0:
-        raise InputError(f"every class must have a test row, got {counts.tolist()} of {scores.shape[1]} classes.")
+        raise InputError(
+            f"every class must have a test row, got {counts.tolist()} of {scores.shape[1]} classes: "
+            "give more rows, or leave the others out of scores."
+        )
     right = scores.argmax(axis=1) == labels
     shares = np.bincount(labels, weights=right, minlength=scores.shape[1]) / counts
     return Accuracy(float(shares.mean()), tuple(float(share) for share in shares))

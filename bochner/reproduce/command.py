@@ -139,7 +139,7 @@ def check(asked: argparse.Namespace) -> None:
         raise ReproduceError("expected --data or --views, got both; give one of them.")
     if asked.data is None and asked.views is None and SOURCES[asked.size].made_up is None:
         told = f"--size {asked.size} needs data: --data VOCdevkit, or --views FILE"
-        raise ReproduceError(f"{told}; --size smoke makes its own.")
+        raise ReproduceError(f"{told}; give one of them, or --size smoke, which makes its own.")
     if asked.descriptors is not None and asked.views is not None:
         raise ReproduceError("expected --descriptors with --data alone, got --views; leave it out.")
     if asked.seed < 0:

@@ -60,7 +60,10 @@ class Described:
             raise ReproduceError(f"{folder}: {told}; run bochner voc describe --stale redo, or give another --descriptors.")
         names = tuple(name for name in dataset.names if descriptors.has(name))
         if not names:
-            raise ReproduceError(f"{folder}: none of the {len(dataset.names)} images of {image_set!r} is described.")
+            again = f"bochner voc describe {data} --set {image_set} --out {folder}"
+            raise ReproduceError(
+                f"{folder}: none of the {len(dataset.names)} images of {image_set!r} is described; run {again}."
+            )
         return cls(dataset, segments, descriptors, names)
 
     def overlaps(self) -> tuple[Array, Array, Array]:
@@ -142,7 +145,7 @@ def voc_problem(data: Path, folder: Path, protocol: Protocol, seed: int, tell: T
     used = classes_that_occur(overlaps, test_overlaps, protocol.fewest)
     if len(used) < 2:
         told = f"expected two classes or more that {protocol.fewest} segments of both sets show, found {len(used)}"
-        raise ReproduceError(f"{data}: {told}; more images are needed.")
+        raise ReproduceError(f"{data}: {told}; give a tree with more images.")
     classes = tuple(train.dataset.classes[k] for k in used)
     chosen = rows_to_test(test_overlaps[:, used], protocol.test_per_class, seed)
     everything = np.arange(len(overlaps))

@@ -188,11 +188,17 @@ class SegmentClassifier(BaseEstimator):
         check_is_fitted(self, "model_")
         missing = [name for name in self.descriptors_ if name not in descriptors]
         if missing:
-            raise InputError(f"The descriptor {missing[0]!r} is missing: got {', '.join(map(repr, descriptors)) or 'none'}.")
+            raise InputError(
+                f"The descriptor {missing[0]!r} is missing: got {', '.join(map(repr, descriptors)) or 'none'}; "
+                "give those of fit."
+            )
         used = {name: descriptors[name] for name in self.descriptors_}
         for name, n_columns in check_descriptors(used, len(used[self.descriptors_[0]])).items():
             if n_columns != self.n_columns_[name]:
-                raise InputError(f"The descriptor {name!r} has {n_columns} columns, and had {self.n_columns_[name]} in fit.")
+                raise InputError(
+                    f"The descriptor {name!r} has {n_columns} columns, and had {self.n_columns_[name]} in fit; "
+                    "use the words and options of fit."
+                )
         found = [np.asarray(self.model_.predict(rows)) for rows, _ in self._blocks(descriptors)]
         return np.concatenate(found).reshape(-1, len(self.classes_)) if found else np.zeros((0, len(self.classes_)))
 
@@ -318,9 +324,14 @@ def check_descriptors(descriptors: Mapping[str, Array], n: int) -> dict[str, int
         )
     for name, table in descriptors.items():
         if np.ndim(table) != 2 or len(table) != n:
-            raise InputError(f"The descriptor {name!r} must have {n} rows, one for each segment: got {np.shape(table)}.")
+            raise InputError(
+                f"The descriptor {name!r} must have {n} rows, one for each segment: got {np.shape(table)}; "
+                "give such a table."
+            )
         if (np.size(table) and not np.min(table) >= 0) or not np.isfinite(np.max(table, initial=0)):
-            raise InputError(f"The descriptor {name!r} must be histograms: finite and not negative.")
+            raise InputError(
+                f"The descriptor {name!r} must be histograms: finite and not negative; give what describe makes."
+            )
     return {name: np.shape(table)[1] for name, table in descriptors.items()}
 
 
@@ -328,7 +339,7 @@ def held_out_images(images: Array, seed: int) -> list[tuple[Array, Array]]:
     """Numbers of rows to fit and to validate: a part of the images is held out with all of their segments."""
     names = np.unique(images)
     if len(names) < 2:
-        raise InputError(f"Segments of two images or more are needed, got those of {len(names)}.")
+        raise InputError(f"Segments of two images or more are needed, got those of {len(names)}; give more, or images=None.")
     n_held_out = min(max(1, round(HELD_OUT * len(names))), len(names) - 1)
     held_out = np.random.default_rng(seed).permutation(names)[:n_held_out]
     validated = np.isin(images, held_out)

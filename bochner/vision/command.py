@@ -330,7 +330,10 @@ def _done(store: Store, names: Sequence[str]) -> list[str]:
     """The images that a step before has done; an error without any."""
     done = [name for name in names if store.has(name)]
     if not done:
-        raise StoreError(f"{store.folder}: none of the {len(names)} images has been computed.")
+        raise StoreError(
+            f"{store.folder}: none of the {len(names)} images has been computed; "
+            "run the step before on them first, with the same --set."
+        )
     if len(done) < len(names):
         note(f"{len(names) - len(done)} of {len(names)} images are not in {store.folder}, and are left out.")
     return done
@@ -365,7 +368,10 @@ def _check_longest(proposals: Path, longest: int) -> None:
     """Refuse images and masks of another size than that of the segments."""
     before = (read_header(proposals) or {}).get("longest", longest)
     if before != longest:
-        raise StoreError(f"{proposals}: these segments are of images of --longest {before}: got {longest}.")
+        raise StoreError(
+            f"{proposals}: these segments are of images of --longest {before}: got {longest}; "
+            f"give --longest {before}, or another --out."
+        )
 
 
 def _check_classes(classifier: SegmentClassifier, dataset: ImageSet) -> None:

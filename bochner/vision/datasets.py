@@ -73,7 +73,7 @@ class ImageSet(ABC):
         if not 0 < len(self.classes) < VOID:
             raise DataError(f"classes must be 1 to {VOID - 1} names, got {len(self.classes)}.")
         if len(set(self.classes)) < len(self.classes):
-            raise DataError(f"classes must have names of their own, got {_some(_repeated(self.classes))} twice.")
+            raise DataError(f"classes must have names of their own, got {_some(_repeated(self.classes))} twice; rename one.")
 
     @abstractmethod
     def image_path(self, name: str) -> Path:
@@ -117,7 +117,7 @@ class ImageSet(ABC):
         wrong = np.setdiff1d(classes, [*range(len(self.classes) + 1), VOID])
         if wrong.size:
             allowed = f"labels must lie between 0 and {len(self.classes)}, or be {VOID}"
-            raise DataError(f"{class_path}: {allowed}: found {_some(wrong)}.")
+            raise DataError(f"{class_path}: {allowed}: found {_some(wrong)}; correct the mask, or name more classes.")
         if object_path is None:
             void = classes == VOID
             return Truth(classes.astype(np.uint8), _regions(np.where(void, 0, classes)), void)
@@ -126,7 +126,7 @@ class ImageSet(ABC):
         truth = Truth(classes.astype(np.uint8), np.where(void, 0, objects).astype(np.int32), void)
         for number in truth._numbers():
             if not truth._labels(number).any():
-                raise DataError(f"{object_path}: object {number} has no class in {class_path}.")
+                raise DataError(f"{object_path}: object {number} has no class in {class_path}; give it one there.")
         return truth
 
 
@@ -178,21 +178,26 @@ class MaskFolder(ImageSet):
         self.objects = None if objects is None else _folder(objects)
         found = sorted(path for path in self.images.iterdir() if path.suffix.lower() in SUFFIXES)
         if not found:
-            raise DataError(f"{self.images}: there are no images here ({', '.join(SUFFIXES)}).")
+            raise DataError(f"{self.images}: there are no images here ({', '.join(SUFFIXES)}); give another folder.")
         names = [path.stem for path in found]
         if len(set(names)) < len(names):
-            raise DataError(f"{self.images}: images must have names of their own, got {_some(_repeated(names))} twice.")
+            raise DataError(
+                f"{self.images}: images must have names of their own, got {_some(_repeated(names))} twice; rename one."
+            )
         self._paths = dict(zip(names, found, strict=True))
         if names_file is not None:
             names = _listed(Path(names_file))
             unknown = [name for name in names if name not in self._paths]
             if unknown:
-                raise DataError(f"{names_file}: there is no image of the name {_some(unknown)} in {self.images}.")
+                raise DataError(
+                    f"{names_file}: there is no image of the name {_some(unknown)} in {self.images}; "
+                    "take it out, or put it there."
+                )
         super().__init__(names, _class_names(self.masks) if classes is None else classes, longest)
 
     def image_path(self, name: str) -> Path:
         if name not in self._paths:
-            raise DataError(f"{self.images}: there is no image {name!r}.")
+            raise DataError(f"{self.images}: there is no image {name!r}; see names for those that are there.")
         return self._paths[name]
 
     def mask_paths(self, name: str) -> tuple[Path, Path | None]:
@@ -221,11 +226,13 @@ def open_dataset(root: str | Path, image_set: str | Path = "train", *, longest: 
 def _mask(path: Path, shown: tuple[int, int], size: tuple[int, int]) -> Array:
     """The labels of a mask of an image that is ``shown`` in some size, brought to ``size``."""
     if not path.is_file():
-        raise DataError(f"{path}: this mask is missing.")
+        raise DataError(f"{path}: this mask is missing; put it there, or leave its image out of the set.")
     found = full_size(path)
     if found != shown:
         sides = [f"{height} x {width}" for height, width in (found, shown)]
-        raise DataError(f"{path}: the mask is {sides[0]} pixels (height x width), and its image {sides[1]}.")
+        raise DataError(
+            f"{path}: the mask is {sides[0]} pixels (height x width), and its image {sides[1]}; make them of one size."
+        )
     return read_labels(path, size)
 
 
@@ -243,7 +250,7 @@ def _regions(classes: Array) -> Array:
 def _year_folder(root: Path) -> Path:
     """The folder that holds JPEGImages and ImageSets."""
     if not root.is_dir():
-        raise DataError(f"{root}: there is no such folder.")
+        raise DataError(f"{root}: there is no such folder; give a VOCdevkit, or a folder with images/ and masks/.")
     for folder in (root, root / "VOCdevkit"):
         if _is_year(folder):
             return folder
@@ -252,7 +259,10 @@ def _year_folder(root: Path) -> Path:
             raise DataError(f"{folder} holds several years: give one of {_some([path.name for path in years])}.")
         if years:
             return years[0]
-    raise DataError(f"{root}: found neither JPEGImages and ImageSets of PASCAL VOC, nor folders images and masks.")
+    raise DataError(
+        f"{root}: found neither JPEGImages and ImageSets of PASCAL VOC, nor folders images and masks; "
+        "give the folder of these."
+    )
 
 
 def _is_year(folder: Path) -> bool:
@@ -278,7 +288,8 @@ def _set_file(root: Path, image_set: str | Path) -> Path:
         if path.is_file():
             return path
     there = sorted(path.stem for folder in folders[:1] for path in folder.glob("*.txt"))
-    raise DataError(f"{root}: there is no image set {str(image_set)!r}; there are {_some(there)}.")
+    advice = (f"one of {_some(there)}, or " if there else "") + "the path of a file with a name a line"
+    raise DataError(f"{root}: there is no image set {str(image_set)!r}; give {advice}.")
 
 
 def _listed(path: Path) -> list[str]:
@@ -286,12 +297,12 @@ def _listed(path: Path) -> list[str]:
     lines = [line.split() for line in _text(path).splitlines()]
     names = [words[0] for words in lines if words and words[1:] != ["-1"]]
     if not names:
-        raise DataError(f"{path}: the image set is empty.")
+        raise DataError(f"{path}: the image set is empty; write the names of its images, one a line.")
     wrong = [name for name in names if not re.fullmatch(r"[\w.-]+", name)]
     if wrong:
-        raise DataError(f"{path}: names of images have letters, digits and _.- only, got {_some(wrong)}.")
+        raise DataError(f"{path}: names of images have letters, digits and _.- only, got {_some(wrong)}; rename them.")
     if len(set(names)) < len(names):
-        raise DataError(f"{path}: {_some(_repeated(names))} twice.")
+        raise DataError(f"{path}: expected every name once, got {_some(_repeated(names))} twice; take one out.")
     return names
 
 
@@ -300,9 +311,11 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise DataError(f"{path}: this file cannot be read: {error.strerror or error}.") from error
+        raise DataError(f"{path}: this file cannot be read ({error.strerror or error}); give another.") from error
     except UnicodeDecodeError as error:
-        raise DataError(f"{path}: expected text in UTF-8, one name a line, got other bytes ({error}).") from error
+        raise DataError(
+            f"{path}: expected text in UTF-8, one name a line, got other bytes ({error}); save it as UTF-8."
+        ) from error
 
 
 def _class_names(masks: Path) -> list[str]:
@@ -314,7 +327,10 @@ def _class_names(masks: Path) -> list[str]:
     if not labels:
         raise DataError(f"{masks}: no mask has an object, so give classes, or a file classes.txt with a name a line.")
     if max(labels) >= VOID:
-        raise DataError(f"{masks}: labels must lie between 0 and {VOID}: found {max(labels)}.")
+        raise DataError(
+            f"{masks}: labels must lie between 0 and {VOID}: found {max(labels)}; "
+            "number the classes from 1, and change the masks."
+        )
     return [f"class {label}" for label in range(1, max(labels) + 1)]
 
 
@@ -323,12 +339,12 @@ def _with_suffix(folder: Path, name: str) -> Path:
     for suffix in SUFFIXES:
         if (folder / f"{name}{suffix}").is_file():
             return folder / f"{name}{suffix}"
-    raise DataError(f"{folder / name}.jpg: this image is missing.")
+    raise DataError(f"{folder / name}.jpg: this image is missing; put it there, or take its name out of the image set.")
 
 
 def _folder(path: str | Path) -> Path:
     if not Path(path).is_dir():
-        raise DataError(f"{path}: there is no such folder.")
+        raise DataError(f"{path}: there is no such folder; give one that holds pictures.")
     return Path(path)
 
 

@@ -46,7 +46,8 @@ def describe(
     """
     options = options or DescriptorOptions(sift=vocabularies.sift)
     if options.sift != vocabularies.sift:
-        raise InputError(f"The vocabularies are of {vocabularies.sift}: got options of {options.sift}.")
+        told = f"The vocabularies are of {vocabularies.sift}: got options of {options.sift}"
+        raise InputError(f"{told}; give DescriptorOptions(sift=vocabularies.sift).")
     shapes = {np.shape(image)[:2], pool.labels.shape, np.shape(boundaries.fine), np.shape(boundaries.coarse)}
     if len(shapes) > 1:
         raise InputError(f"image, pool and boundaries must be of the same pixels: got {sorted(shapes)}.")

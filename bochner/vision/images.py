@@ -130,16 +130,18 @@ def _opened(path: str | Path) -> Iterator[Image.Image]:
     except ImageError:
         raise
     except FileNotFoundError as error:
-        raise ImageError(f"{path}: there is no such file.") from error
+        raise ImageError(f"{path}: there is no such file; give the path of an image.") from error
     except UnidentifiedImageError as error:
-        raise ImageError(f"{path}: this is not an image, or its beginning is damaged.") from error
+        raise ImageError(
+            f"{path}: this is not an image, or its beginning is damaged; save it again, as PNG or JPEG."
+        ) from error
     except Image.DecompressionBombError as error:
         raise ImageError(f"{path}: the image has too many pixels to be read; reduce it first.") from error
     except MemoryError as error:
         raise ImageError(f"{path}: the image does not fit in memory; reduce it first.") from error
     except BROKEN as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise ImageError(f"{path}: the image cannot be read: {reason}.") from error
+        raise ImageError(f"{path}: the image cannot be read: {reason}; check the file, or save it again.") from error
 
 
 @contextmanager
@@ -147,7 +149,10 @@ def _opened_mask(path: str | Path) -> Iterator[Image.Image]:
     """A mask whose pixels are in memory."""
     with _opened(path) as image:
         if image.mode not in LABEL_MODES:
-            raise ImageError(f"{path}: a mask must hold one label a pixel (palette or gray), and this one is {image.mode}.")
+            raise ImageError(
+                f"{path}: a mask must hold one label a pixel (palette or gray), and this one is {image.mode}; "
+                "save it as gray."
+            )
         image.load()
         yield image
 
@@ -158,11 +163,14 @@ def _eight_bits(image: Image.Image, path: str | Path) -> Image.Image:
         values = np.asarray(image)
         if values.min() < 0 or values.max() > 65535:
             raise ImageError(
-                f"{path}: gray values must lie between 0 and 65535: these go from {values.min()} to {values.max()}."
+                f"{path}: gray values must lie between 0 and 65535: these go from {values.min()} to {values.max()}; "
+                "save the image with 8 bits."
             )
         return Image.fromarray((values >> 8).astype(np.uint8))
     if image.mode == "F":
-        raise ImageError(f"{path}: pixels must be whole numbers of 8 or 16 bits, and these are of floating point.")
+        raise ImageError(
+            f"{path}: pixels must be whole numbers of 8 or 16 bits, and these are of floating point; save it with 8 bits."
+        )
     return image
 
 

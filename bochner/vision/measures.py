@@ -25,7 +25,7 @@ def average_precision(relevant: Array, scores: Array) -> float:
     if relevant.shape != scores.shape or relevant.ndim != 1:
         raise InputError(f"relevant and scores must be (n,): got {relevant.shape} and {scores.shape}.")
     if not np.isfinite(scores).all():
-        raise InputError("scores must be finite.")
+        raise InputError("scores must be finite, got some that are not: take out the segments that have them.")
     if not relevant.any():
         return float("nan")
     order = np.argsort(-scores, kind="stable")
@@ -79,7 +79,10 @@ class PixelCounts:
         if labels.shape != truth.classes.shape:
             raise InputError(f"labels must be as large as the image, {truth.classes.shape}: got {labels.shape}.")
         if labels.size and int(labels.max()) > n_classes:
-            raise InputError(f"labels must lie between 0 and {n_classes}: got {labels.max()}.")
+            raise InputError(
+                f"labels must lie between 0 and {n_classes}: got {labels.max()}; "
+                f"give n_classes={labels.max()}, or other labels."
+            )
         true, given = (some[~truth.void].astype(np.int64) for some in (truth.classes, labels))
         n = n_classes + 1
         return cls(np.bincount(true * n + given, minlength=n * n).reshape(n, n))

@@ -36,7 +36,10 @@ class SegmentPool:
             raise InputError(f"labels must be (h, w) and members (s, P): got {labels.shape} and {members.shape}.")
         if labels.min() < 0 or labels.max() >= members.shape[1]:
             found = f"they go from {labels.min()} to {labels.max()}"
-            raise InputError(f"labels must lie between 0 and P - 1 = {members.shape[1] - 1}: {found}.")
+            raise InputError(
+                f"labels must lie between 0 and P - 1 = {members.shape[1] - 1}: {found}; "
+                "give members a column for each label."
+            )
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "members", members)
 

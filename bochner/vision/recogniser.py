@@ -100,5 +100,8 @@ class Recogniser:
 def _restored(options: ProposalOptions, store: Store) -> ProposalOptions:
     """The options, if all of them are those of a store."""
     if json.dumps(asdict(options), sort_keys=True) != json.dumps(store.configuration["options"], sort_keys=True):
-        raise StoreError(f"{store.folder}: these segments were made with other options than this version has.")
+        raise StoreError(
+            f"{store.folder}: these segments were made with other options than this version has; "
+            "make them again (bochner voc segments --stale redo)."
+        )
     return options

@@ -68,7 +68,10 @@ def training_set(
     overlaps = [class_overlaps(pool_of(segments, name), dataset.truth(name), len(dataset.classes)) for name in names]
     used = _used(np.concatenate(overlaps), n_per_class)
     if not len(used):
-        raise DataError(f"No segment of these {len(names)} images has an overlap of {GOOD} or more: nothing can be learned.")
+        raise DataError(
+            f"No segment of these {len(names)} images has an overlap of {GOOD} or more: nothing can be learned; "
+            "give more images."
+        )
     starts = np.cumsum([0, *map(len, overlaps)])
     tables: dict[str, list[Array]] = {}
     for name, first, last in zip(names, starts, starts[1:], strict=False):

@@ -118,7 +118,10 @@ def estimate(dataset: ImageSet, names: Sequence[str], cost: Cost, n_jobs: int, s
     n_jobs = max(1, min(n_jobs, len(names), int(free_bytes() // each)))
     free = shutil.disk_usage(store.folder).free
     if disk > free:
-        raise StoreError(f"{store.folder}: about {readable(disk)} are needed, and the disk has {readable(free)} left.")
+        raise StoreError(
+            f"{store.folder}: about {readable(disk)} are needed, and the disk has {readable(free)} left; "
+            "make room, or give another folder (--out)."
+        )
     return Estimate(len(names), n_jobs, disk, each * n_jobs)
 
 
@@ -268,7 +271,7 @@ def _end_with(parent: Any) -> None:
 
 def _work(name: str) -> bytes:
     if _task is None:
-        raise StateError("this process was not set up.")
+        raise StateError("this process was not set up for images; call run_images, which starts its own processes.")
     return _task(name)
 
 

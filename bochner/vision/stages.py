@@ -264,7 +264,10 @@ def learn_ranker(
                 names.append(name)
             if sum(some.shape[1] > 0 for some in overlaps) < 2:
                 told = f" Masks that cannot be read: {len(unread)}; the first: {min(unread.values())}" if unread else ""
-                raise StoreError(f"{store.folder}: a ranker needs two images with objects in their masks, or more.{told}")
+                raise StoreError(
+                    f"{store.folder}: a ranker needs two images with objects in their masks, or more; "
+                    f"give more images, or --unranked.{told}"
+                )
             for name, scores in zip(names, cross_fit(cues, overlaps, options, source.seed, watch), strict=True):
                 held_out.save(name, {"scores": scores})
             ranker = SegmentRanker.fit(cues, overlaps, options, source.seed)

@@ -86,7 +86,10 @@ class Store:
         """A store that was made before, as it is."""
         configuration = read_header(Path(folder))
         if configuration is None:
-            raise StoreError(f"{folder}: nothing has been computed here.")
+            raise StoreError(
+                f"{folder}: nothing has been computed here; "
+                "run the steps before this one first (bochner voc), or give another folder (--out)."
+            )
         return cls(folder, configuration)
 
     def of_images(self, images: ImageSet) -> Store:
@@ -102,7 +105,9 @@ class Store:
     def path(self, name: str) -> Path:
         """The file of an image."""
         if not name or Path(name).name != name or "\0" in name:
-            raise StoreError(f"{self.folder}: names of images have no folders in them, got {name!r}.")
+            raise StoreError(
+                f"{self.folder}: names of images have no folders in them, got {name!r}; give the name of the file alone."
+            )
         return self.folder / f"{name}.npz"
 
     def has(self, name: str) -> bool:
@@ -114,15 +119,17 @@ class Store:
     def load(self, name: str) -> dict[str, Array]:
         """The arrays of an image."""
         if not self.path(name).is_file():
-            raise StoreError(f"{self.path(name)}: this image has not been computed.")
+            raise StoreError(f"{self.path(name)}: this image has not been computed; run its step of bochner voc first.")
         try:
             with open(self.path(name), "rb") as file:
                 arrays = read_arrays(file)
             key = str(arrays.pop(KEY))
         except UNREADABLE as error:
-            raise StoreError(f"{self.path(name)}: the file is damaged; compute it again.") from error
+            raise StoreError(f"{self.path(name)}: the file is damaged; run its step of bochner voc again.") from error
         if not self._is_own(name, key):
-            raise StoreError(f"{self.path(name)}: the file is of another configuration or image; compute it again.")
+            raise StoreError(
+                f"{self.path(name)}: the file is of another configuration or image; run its step of bochner voc again."
+            )
         return arrays
 
     def save(self, name: str, arrays: Mapping[str, Array]) -> None:
@@ -139,7 +146,9 @@ class Store:
         try:
             log = Log(self.folder / FAILED)
         except BlockingIOError as error:
-            raise StoreError(f"{self.folder}: another program is writing here now.") from error
+            raise StoreError(
+                f"{self.folder}: another program is writing here now; wait for it, or give another folder (--out)."
+            ) from error
         try:
             log.cut(0)
             for partial in self.folder.glob(f"*{PARTIAL}"):
@@ -157,7 +166,9 @@ class Store:
             text = json.dumps(self.configuration, indent=1).encode()
             replace_file(self.folder / HEADER, lambda file: write_all(file, text))
         except OSError as error:
-            raise StoreError(f"{self.folder}: cannot write here: {error.strerror or error}.") from error
+            raise StoreError(
+                f"{self.folder}: cannot write here ({error.strerror or error}); give another folder (--out)."
+            ) from error
 
 
 def read_header(folder: Path) -> dict[str, Any] | None:

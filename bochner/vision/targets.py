@@ -82,7 +82,9 @@ def choose_segments(
     if n_per_class < 2:
         raise InputError(f"n_per_class must be 2 or more, got {n_per_class}.")
     if not 0 < poor <= good <= 1:
-        raise InputError(f"0 < poor <= good <= 1 is needed, got poor={poor} and good={good}.")
+        raise InputError(
+            f"0 < poor <= good <= 1 is needed, got poor={poor} and good={good}; give such as poor={POOR}, good={GOOD}."
+        )
     if worth.shape != overlaps.shape[:1]:
         raise InputError(f"scores must be one a segment, ({len(overlaps)},): got {worth.shape}.")
     choices = []

@@ -44,7 +44,8 @@ class Vocabulary:
 
         if len(descriptors) < n_words:
             raise InputError(
-                f"{n_words} words need as many descriptors, from more images or points: got {len(descriptors)}."
+                f"{n_words} words need as many descriptors, from more images or points: got {len(descriptors)}; "
+                "give more images, or ask for fewer words."
             )
         means = MiniBatchKMeans(n_words, batch_size=BATCH, n_init=1, random_state=random_state)
         means.fit(np.asarray(descriptors, dtype=np.float32))
@@ -65,7 +66,7 @@ class Vocabularies:
         rng = np.random.default_rng(random_state)
         samples = [_sample(image, options, rng) for image in images]
         if not samples:
-            raise InputError("A vocabulary needs at least one image.")
+            raise InputError("A vocabulary needs at least one image, got none; give some.")
         gray, colour = (np.concatenate(some) for some in zip(*samples, strict=True))
         return cls(
             options.sift,

@@ -6,11 +6,14 @@ import subprocess
 import time
 from contextlib import suppress
 
+import pandas as pd
 import pytest
 
+from bochner.cli.running import CommandError
+from bochner.cli.tasks import Asked, make_problem, read_views
 from tests.cli.shell import PROGRAM, environment, people, shell
 
-pytest.importorskip("pyarrow")
+pa = pytest.importorskip("pyarrow")
 pytest.importorskip("typer")
 pytest.importorskip("safetensors")
 
@@ -98,6 +101,43 @@ def test_wrong_input(typed, code, said, folder):
     assert done.returncode == code
     assert done.stdout == ""
     assert sorted(os.listdir(folder)) == before
+
+
+@pytest.mark.parametrize(
+    ("weights", "said"),
+    [
+        (["a", "b"], "must hold numbers without missing cells, got text: give another column, or fill it."),
+        (pd.to_datetime(["2020-01-01", "2021-01-01"]), "got dates"),
+        ([1.0, None], "got missing cells"),
+        ([None, None], "got missing cells"),
+        ([1.0, -0.5], "has a negative number, -0.5: weights must be zero or more"),
+    ],
+)
+def test_weights_that_are_refused(weights, said):
+    table = pa.Table.from_pandas(pd.DataFrame({"a": [1.0, 2.0], "y": [0.5, 1.5], "w": weights}), preserve_index=False)
+    with pytest.raises(CommandError, match=r"^some\.csv, column 'w' \(--weight\) ") as caught:
+        make_problem(table, Asked("y", weight="w"), "some.csv")
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", 'is empty: write groups of columns, such as place = ["city", "latitude"].'),
+        ("who = [", "write groups of columns, such as"),
+        ("who = []", """view 'who' needs names of columns, got []: write who = ["column", "column"]."""),
+        ("[who]", "needs names of columns, got None"),
+        (
+            '[who]\ncolumns = ["a"]\nkernal = "linear"',
+            "has 'kernal', and a view has columns and a kernel only: take it out.",
+        ),
+    ],
+)
+def test_views_that_are_refused(text, said, tmp_path):
+    (tmp_path / "views.toml").write_text(text)
+    with pytest.raises(CommandError) as caught:
+        read_views(str(tmp_path / "views.toml"), ["a", "b"], "gaussian")
+    assert said in str(caught.value)
 
 
 @pytest.mark.parametrize("where", ["missing/m.safetensors", "/proc/m.safetensors", "people.csv/m.safetensors", "."])

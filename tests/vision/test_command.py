@@ -186,7 +186,7 @@ def test_masks_that_teach_the_ranker_nothing_are_listed(made, tmp_path, capsys):
     assert run("segments", data, out, *FEW) == command.SOME_FAILED
     told = capsys.readouterr().err.splitlines()
     assert told[-3] == "The ranker has not learned from these images:"
-    assert told[-2].endswith("one1.png: this mask is missing.")
+    assert told[-2].endswith("one1.png: this mask is missing; put it there, or leave its image out of the set.")
     assert told[-1].startswith("  two0: ")
     assert "the mask is 3 x 3 pixels" in told[-1]
     assert len(list((out / "segments").glob("*.npz"))) == len(TRAIN)
@@ -210,7 +210,7 @@ def test_what_words_take_is_told_before_they_are_learned(made, tmp_path, capsys)
     ("arguments", "said"),
     [
         (["segments", "nowhere"], "nowhere: there is no such folder"),
-        (["segments", "DATA", "--set", "test"], "no image set 'test'; there are train, val"),
+        (["segments", "DATA", "--set", "test"], "no image set 'test'; give one of train, val, or"),
         (["describe", "DATA"], "nothing has been computed here"),
         (["train", "DATA"], "nothing has been computed here"),
         (["predict", "DATA"], "nothing has been computed here"),
@@ -456,7 +456,7 @@ def test_a_single_picture(copy, tmp_path, monkeypatch, capsys):
     for name, share in zip(VOCDataset(data).classes, shares, strict=True):
         assert (f"{name:<16}{share:>7.1%} of the pixels" in printed) == (share > 0)
     assert run("predict", tmp_path / "none.jpg", out) == command.WRONG
-    assert "none.jpg: there is no such file." in capsys.readouterr().err
+    assert "none.jpg: there is no such file; give the path of an image." in capsys.readouterr().err
     (tmp_path / "photo.jpg").write_bytes(b"no picture")
     assert run("predict", picture, out) == command.WRONG
     assert "photo.jpg" in capsys.readouterr().err

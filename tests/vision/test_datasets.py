@@ -102,7 +102,7 @@ def test_image_sets_that_are_refused(year, text, said):
 
 
 def test_folders_and_sets_that_are_not_there(tmp_path, year):
-    with pytest.raises(DataError, match="no image set 'test'; there are train"):
+    with pytest.raises(DataError, match="no image set 'test'; give one of train, or the path"):
         VOCDataset(year, "test")
     with pytest.raises(DataError, match="no such folder"):
         VOCDataset(tmp_path / "nowhere")
