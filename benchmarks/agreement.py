@@ -1,7 +1,7 @@
-"""How far two ways to the same answer are apart: the matrix of tests/agreement for every public estimator, as a table.
+"""How far two ways to the same answer are apart: the matrix of tests/agreement for every public estimator, as tables.
 
 python benchmarks/agreement.py             run the matrix, some seconds
-python benchmarks/agreement.py --table     no run: rewrite the table of docs/reliability.md
+python benchmarks/agreement.py --table     no run: rewrite the tables of docs/reliability.md
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 from harness import ROOT, describe, manifest, markdown_table, read_results, replace_table, write_results
 
 sys.path.insert(0, str(ROOT))
+from tests.agreement import default_settings
 from tests.agreement.matrix import AGREEMENTS, Agreement, Case
 from tests.public import ESTIMATORS
 
@@ -33,12 +34,19 @@ def outcome(agreement: Agreement, case: Case) -> dict[str, Any]:
     return {"difference": agreement.difference(case), "bound": agreement.bound(case)}
 
 
-def table(results: Any, about: Any) -> str:
-    """Rows are agreements, columns are estimators."""
-    rows = []
-    for name, cells in results.items():
-        rows.append([name, *(shown(cells[estimator]) for estimator in ESTIMATORS)])
-    return f"{markdown_table(['', *ESTIMATORS], rows)}\n\n{describe(about)}"
+def outcomes(agreements: dict[str, Agreement], cases: list[Case]) -> dict[str, dict[str, Any]]:
+    """What came of every cell of a matrix."""
+    return {name: {case.name: outcome(each, case) for case in cases} for name, each in agreements.items()}
+
+
+def tables(results: Any, about: Any) -> str:
+    """Rows are agreements, columns are estimators: with kernels that stay, and with default settings."""
+    parts = []
+    for title, found in results.items():
+        names = list(next(iter(found.values())))
+        rows = [[name, *(shown(cells[estimator]) for estimator in names)] for name, cells in found.items()]
+        parts.append(markdown_table([title, *names], rows))
+    return "\n\n".join([*parts, describe(about)])
 
 
 def shown(cell: dict[str, Any]) -> str:
@@ -51,15 +59,19 @@ def shown(cell: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Run, or write the table."""
+    """Run, or write the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--table", action="store_true", help="rewrite the table from the last results")
+    parser.add_argument("--table", action="store_true", help="rewrite the tables from the last results")
     if not parser.parse_args().table:
         warnings.simplefilter("error")
-        cases = [Case(name) for name in ESTIMATORS]
-        results = {name: {case.name: outcome(each, case) for case in cases} for name, each in AGREEMENTS.items()}
+        results = {
+            "kernel and penalty stay": outcomes(AGREEMENTS, [Case(name) for name in ESTIMATORS]),
+            "default settings": outcomes(
+                default_settings.AGREEMENTS, [default_settings.DefaultCase(name) for name in default_settings.NAMES]
+            ),
+        }
         write_results("agreement", results, manifest(SEED, PACKAGES))
-    replace_table(DOCUMENT, "agreement", table(*read_results("agreement")))
+    replace_table(DOCUMENT, "agreement", tables(*read_results("agreement")))
 
 
 if __name__ == "__main__":

@@ -63,27 +63,40 @@ COUNTS = np.arange(N) % 3 + 1
 
 @dataclass(frozen=True)
 class Case:
-    """A public estimator."""
+    """A public estimator, with rows and targets to fit."""
 
     name: str
 
     @property
+    def rows(self) -> np.ndarray:
+        return X
+
+    @property
     def y(self) -> np.ndarray:
-        return LABELS if "Classifier" in self.name else Y
+        return LABELS if self.is_classifier else Y
+
+    @property
+    def is_classifier(self) -> bool:
+        return "Classifier" in self.name
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Arguments of the estimator."""
+        return FAST[self.name]
 
     def make(self, **options: Any) -> Any:
         """An unfitted one."""
-        return ESTIMATORS[self.name](**{**FAST[self.name], **options})
+        return ESTIMATORS[self.name](**{**self.options, **options})
 
-    def fit(self, rows: Any = X, y: Any = None, **options: Any) -> Any:
+    def fit(self, rows: Any = None, y: Any = None, **options: Any) -> Any:
         """One that is fitted."""
-        return self.make(**options).fit(rows, self.y if y is None else y)
+        return self.make(**options).fit(self.rows if rows is None else rows, self.y if y is None else y)
 
     def fit_source(self, rows: Any) -> Any:
         """One that is fitted on rows that hold their targets."""
         return self.make().fit(rows, None)
 
-    def says(self, model: Any, rows: Any = X, *, wholly: bool = False) -> np.ndarray:
+    def says(self, model: Any, rows: Any = None, *, wholly: bool = False) -> np.ndarray:
         """What a model says of rows, before it rounds to classes.
 
         Unless ``wholly``, without the calibration of classifiers, which is that of rows held out: of other ones in another
@@ -92,7 +105,8 @@ class Case:
         scores = ("_scores",) if hasattr(model, "calibration_") and not wholly else ()
         for method in (*scores, "transform", "decision_function", "predict"):
             if hasattr(model, method):
-                return np.asarray(dense(getattr(model, method)(rows)), dtype=np.float64)
+                said = getattr(model, method)(self.rows if rows is None else rows)
+                return np.asarray(dense(said), dtype=np.float64)
         raise AssertionError(f"{self.name} says nothing")
 
 
@@ -188,14 +202,14 @@ def plain(case: Case, **options: Any) -> np.ndarray:
 
 
 def of_float32(case: Case) -> Pair:
-    narrow = X.astype(np.float32)
+    narrow = case.rows.astype(np.float32)
     return case.says(case.fit(narrow), narrow), plain(case)
 
 
 def of_tensors(case: Case) -> Pair:
     import torch
 
-    return case.says(case.fit(torch.tensor(X), torch.tensor(case.y)), torch.tensor(X)), plain(case)
+    return case.says(case.fit(torch.tensor(case.rows), torch.tensor(case.y)), torch.tensor(case.rows)), plain(case)
 
 
 def on_device(case: Case) -> Pair:
@@ -256,8 +270,8 @@ def as_graph(case: Case) -> Pair:
         model.to_onnx(Path(folder) / "m.onnx")
         session = onnxruntime.InferenceSession(str(Path(folder) / "m.onnx"), providers=["CPUExecutionProvider"])
     names = [each.name for each in session.get_outputs() if each.name != "label"]
-    expected = model.predict_proba(X) if names == ["probabilities"] else case.says(model)
-    return session.run(names, {"X": X})[0], expected
+    expected = model.predict_proba(case.rows) if names == ["probabilities"] else case.says(model)
+    return session.run(names, {"X": case.rows})[0], expected
 
 
 def weighted(case: Case) -> Pair:
@@ -280,21 +294,21 @@ def of_sparse(case: Case) -> Pair:
 def of_frames(case: Case) -> Pair:
     import pandas as pd
 
-    frame = pd.DataFrame(X, columns=list("abc"), index=range(7, 7 + N))
+    frame = pd.DataFrame(case.rows, columns=list("abc"), index=range(7, 7 + len(case.rows)))
     return case.says(case.fit(frame), frame), plain(case)
 
 
 def of_clones(case: Case) -> Pair:
     model = case.fit()
     expected = case.says(model, wholly=True)
-    again = case.says(model.fit(X, case.y), wholly=True)
-    copy = case.says(clone(model).fit(X, case.y), wholly=True)
+    again = case.says(model.fit(case.rows, case.y), wholly=True)
+    copy = case.says(clone(model).fit(case.rows, case.y), wholly=True)
     return np.stack([again, copy]), np.stack([expected, expected])
 
 
 def row_by_row(case: Case) -> Pair:
     model = case.fit()
-    return np.concatenate([case.says(model, X[i : i + 1]) for i in range(N)]), case.says(model)
+    return np.concatenate([case.says(model, case.rows[i : i + 1]) for i in range(len(case.rows))]), case.says(model)
 
 
 ONE_KERNEL_MATRIX = dict.fromkeys(("GMKLClassifier", "GMKLRegressor", "KernelRidgeGD"), "in blocks")

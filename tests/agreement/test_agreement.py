@@ -2,6 +2,8 @@
 
 import pytest
 
+from bochner.kernels import MetricKernel
+from tests.agreement import default_settings
 from tests.agreement.matrix import AGREEMENTS, FAST, Case
 from tests.public import ESTIMATORS
 
@@ -21,3 +23,19 @@ def test_agreement(name, agreement):
     bound = agreement.bound(case)
     assert bound < (1e-2 if "float32" in agreement.name else 1e-4)  # which would tell nothing
     assert agreement.difference(case) <= bound
+
+
+@pytest.mark.parametrize("agreement", default_settings.AGREEMENTS.values(), ids=lambda agreement: agreement.name)
+@pytest.mark.parametrize("name", default_settings.NAMES)
+def test_agreement_of_default_settings(name, agreement):
+    case = default_settings.DefaultCase(name)
+    bound = agreement.bound(case)
+    assert bound < (1e-2 if "float32" in agreement.name else 1e-4)
+    assert agreement.difference(case) <= bound
+
+
+@pytest.mark.parametrize("name", default_settings.NAMES)
+def test_default_settings_learn_a_metric_on_centres(name):
+    model = default_settings.DefaultCase(name).fit()
+    assert isinstance(model.kernel_, MetricKernel)
+    assert model.finish_ == "centres"
