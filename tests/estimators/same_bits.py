@@ -46,6 +46,8 @@ ESTIMATORS = {
         lambda: KernelRegressor("gaussian", finish="centres", n_centres=60, metric="diagonal", tol=0.9, random_state=0),
         200,
     ),
+    "KernelRegressor, default": (lambda: KernelRegressor("gaussian", random_state=0), 200),
+    "KernelClassifier, default": (lambda: KernelClassifier("gaussian", random_state=0), 200),
     "KernelClassifier": (lambda: KernelClassifier("gaussian", schedule="full", **few()), 700),
     "KernelClassifier, logistic": (lambda: KernelClassifier("gaussian", loss="logistic", **few(100, validation=0.3)), 700),
     "MultipleKernelRegressor": (lambda: MultipleKernelRegressor(PARTS, n_features=100, n_alphas=3, random_state=0), 400),

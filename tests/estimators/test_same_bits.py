@@ -1,5 +1,6 @@
 """The same seed gives the same bits, for any number of threads; no seed draws fresh."""
 
+import inspect
 import json
 import os
 import subprocess
@@ -9,16 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import bochner
-from bochner import (
-    FourierFeatures,
-    KernelClassifier,
-    KernelRegressor,
-    MultipleKernelClassifier,
-    MultipleKernelRegressor,
-    exact,
-)
 from tests.estimators import same_bits
+from tests.public import ESTIMATORS
 
 ROOT = Path(__file__).parents[2]
 THREADS = (1, 2, 4)
@@ -43,33 +36,45 @@ def test_any_number_of_threads_gives_the_same_bits(name, digests):
 
 
 def test_every_public_estimator_is_among_them():
-    public = {name for name in (*bochner.__all__, *exact.__all__) if hasattr(_public(name), "fit")}
-    assert public == {name.partition(",")[0] for name in same_bits.ESTIMATORS}
+    assert set(ESTIMATORS) == {name.partition(",")[0] for name in same_bits.ESTIMATORS}
 
 
-def _public(name):
-    return getattr(bochner if name in bochner.__all__ else exact, name)
+RANDOM = {
+    "FourierFeatures": {"n_features": 8},
+    "KernelRegressor": {"n_features": 8, "tol": 0.9},
+    "KernelClassifier": {"n_features": 8, "tol": 0.9},
+    "MultipleKernelRegressor": {"n_features": 8, "alpha": 1e-4},
+    "MultipleKernelClassifier": {"n_features": 8, "alpha": 1e-4},
+    "KernelRidgeGD": {"tol": 0.9},
+}
+"""Options with which no draw can end in a constant: of few features, a chosen penalty may take all out."""
 
 
-RANDOM = (
-    (FourierFeatures, {"n_features": 8}),
-    (KernelRegressor, {"n_features": 8, "tol": 0.9}),
-    (KernelClassifier, {"n_features": 8, "tol": 0.9}),
-    (MultipleKernelRegressor, {"n_features": 8, "alpha": 1e-4}),
-    (MultipleKernelClassifier, {"n_features": 8, "alpha": 1e-4}),
-)
-"""Learners by options with which no draw can end in a constant: of few features, a chosen penalty may take all out."""
+def test_every_public_estimator_that_draws_is_among_them():
+    assert set(RANDOM) == {
+        name for name, learner in ESTIMATORS.items() if "random_state" in inspect.signature(learner).parameters
+    }
 
 
-@pytest.mark.parametrize(("learner", "options"), RANDOM, ids=[learner.__name__ for learner, _ in RANDOM])
-def test_no_seed_draws_fresh_and_a_seed_does_not(learner, options):
-    X, Y, classes = same_bits.table(60)
-    y = classes if "Classifier" in learner.__name__ else Y[:, 0]
-    method = "transform" if learner is FourierFeatures else "decision_function" if "Class" in learner.__name__ else "predict"
+def outputs(name, seed, n, **options):
+    """What a model that is fitted with a seed says of its rows, and the model."""
+    X, Y, classes = same_bits.table(n)
+    np.random.seed(0)  # noqa: NPY002, which must not matter
+    model = ESTIMATORS[name]("gaussian", random_state=seed, **options).fit(X, classes if "Classifier" in name else Y[:, 0])
+    methods = ("transform", "decision_function", "predict")
+    return next(getattr(model, method) for method in methods if hasattr(model, method))(X), model
 
-    def outputs(seed):
-        np.random.seed(0)  # noqa: NPY002, which must not matter
-        return getattr(learner("gaussian", random_state=seed, **options).fit(X, y), method)(X)
 
-    assert np.any(outputs(None) != outputs(None))
-    np.testing.assert_array_equal(outputs(3), outputs(3))
+@pytest.mark.parametrize("name", RANDOM)
+def test_no_seed_draws_fresh_and_a_seed_does_not(name):
+    (one, _), (two, _) = (outputs(name, None, 60, **RANDOM[name]) for _ in range(2))
+    assert np.any(one != two)
+    (one, _), (two, _) = (outputs(name, 3, 60, **RANDOM[name]) for _ in range(2))
+    np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("name", ["KernelRegressor", "KernelClassifier"])
+def test_default_settings_draw_fresh_without_a_seed(name):
+    (one, first), (two, second) = (outputs(name, None, 120) for _ in range(2))
+    assert first.finish_ == second.finish_ == "centres"
+    assert np.any(one != two)
