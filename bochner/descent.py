@@ -137,6 +137,15 @@ class Descent:
     history: list[dict[str, Any]]
     interrupted: bool
 
+    def after(self, earlier: Descent) -> Descent:
+        """The same with the records of an ``earlier`` one before its own, which go on from its levels and seconds."""
+        last = earlier.history[-1]
+        later = [
+            record | {"level": last["level"] + record["level"], "seconds": last["seconds"] + record["seconds"]}
+            for record in self.history
+        ]
+        return replace(self, history=[*earlier.history, *later])
+
 
 def family_name(kernel: Kernel) -> str:
     """The name of a kernel's family, with what tells it from its siblings."""

@@ -241,7 +241,7 @@ class Preconditioner:
 
 
 def few_threads(n_centres: int) -> Callable[[], AbstractContextManager[None]]:
-    """Contexts with one thread of BLAS for matrices of few centres, and with all that there are for others."""
+    """Contexts with one thread of BLAS for matrices of few centres, and with those that are allowed for others."""
     return one_blas_thread if n_centres <= FEW_FEATURES else nullcontext
 
 

@@ -29,7 +29,7 @@ from bochner.kernels import Kernel, MetricKernel
 from bochner.metric_learning import unseen_parts
 from bochner.single_kernel import LearnedKernel
 from bochner.solvers.lbfgs import minimise
-from bochner.solvers.penalty_search import HIGHEST_PENALTY, LOWEST_PENALTY
+from bochner.solvers.penalty_search import PENALTIES
 
 SPECTRA = ("prior", "mixture", "free")
 GROUPS = 4
@@ -105,7 +105,7 @@ def with_spectrum(
     found = learn_spectrum(folds.in_memory, feature_map, log_alpha, kind, criterion=criterion, place=place)
     if found.feature_map is feature_map:
         return learned, found.ladder
-    made, bounds = criterion(folds), (LOWEST_PENALTY, HIGHEST_PENALTY)
+    made, bounds = criterion(folds), PENALTIES
     evaluation = made.evaluate(found.feature_map, log_alpha, gradient=False, bounds=bounds)
     return LearnedKernel.of(made, found.feature_map, evaluation, learned.descent), found.ladder
 
@@ -132,7 +132,7 @@ def learn_spectrum(
         maps[strength] = replace(feature_map, points=points.at(numbers).astype(feature_map.points.dtype))
     losses, ladder = {}, []
     for strength, each in maps.items():
-        found = judge.evaluate(each, log_alpha, gradient=False, bounds=(LOWEST_PENALTY, HIGHEST_PENALTY))
+        found = judge.evaluate(each, log_alpha, gradient=False, bounds=PENALTIES)
         held_out = judge.held_out(each, found)
         losses[strength] = np.mean((held_out.predictions - held_out.rows.targets) ** 2, axis=1)
         name = "prior" if strength == AS_DRAWN else kind
@@ -153,7 +153,7 @@ def _descend(
     def value_and_gradient(numbers: Array) -> tuple[float, Array]:
         nonlocal log_alpha, unit
         trial = replace(feature_map, points=points.at(numbers))
-        found = criterion.evaluate(trial, log_alpha, gradient=True, bounds=(LOWEST_PENALTY, HIGHEST_PENALTY))
+        found = criterion.evaluate(trial, log_alpha, gradient=True, bounds=PENALTIES)
         if not np.isfinite(found.value):  # where a part cannot be predicted at all
             return found.value, np.zeros_like(numbers)
         log_alpha, unit = found.log_alpha, unit or found.value

@@ -14,8 +14,8 @@ import numpy as np
 from scipy import sparse
 
 from bochner.arrays import Array, dense, double, dtype_of, fetch, fetch64, namespace, place
-from bochner.engines.threads import map_blocks, row_blocks
 from bochner.errors import InputError
+from bochner.threads import map_blocks, row_blocks
 
 SMALLEST, LARGEST = 1e-290, 1e307
 """Spreads below count as zero, since their reciprocals, in which scales of kernels are given, would overflow; of columns

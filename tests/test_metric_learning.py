@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from bochner.criteria import HeldOutError
+from bochner.engines.gradients import outer_product
 from bochner.features import CentreMap
 from bochner.folds import Folds, Rows
 from bochner.full_ridge import FullHeldOutError
@@ -136,6 +137,17 @@ def test_gradients_come_from_a_fit_that_has_not_seen_the_part_it_predicts():
     ]
     products = [each.gradient_products(each.evaluate(start)) for each in fixed]
     np.testing.assert_allclose(*products, rtol=1e-8)
+
+
+def test_rows_count_by_their_weights_in_the_outer_product():
+    rng = np.random.default_rng(1)
+    parts = tuple(Rows(part.X, part.targets, rng.uniform(0.1, 4.0) * np.ones(part.n)) for part in made().parts)
+    here = space(Folds(parts, (0,)))
+    found = here.evaluate(Candidate(Gaussian(scale=np.full(4, 0.5)), "isotropic", "given"))
+    feature_map, coef = here.criterion.fitted(found.feature_map, found.evaluation)
+    rows = Rows.stack(list(here.folds.parts))
+    expected = outer_product(feature_map, rows.X, coef, rows.weights)
+    np.testing.assert_allclose(here.gradient_products(found), expected, rtol=1e-10, atol=1e-12 * np.abs(expected).max())
 
 
 def test_width_goes_down_the_error():

@@ -17,10 +17,10 @@ import numpy as np
 from bochner.arrays import Array, dense, dtype_of
 from bochner.engines.passes import predict_folds
 from bochner.engines.smaller_blocks import SmallerBlocksWarning, is_out_of_memory
-from bochner.engines.threads import map_blocks, row_blocks
 from bochner.errors import InputError, MissingPackageError
 from bochner.features import FeatureMap
 from bochner.folds import FoldedRows, Folds, Rows, RunningSums, stretches
+from bochner.threads import map_blocks, row_blocks
 
 SHARE = 0.5
 """The part of a GPU's free memory that rows may take; the rest is for blocks of features and for matrices."""

@@ -9,8 +9,8 @@ import numpy as np
 
 from bochner.arrays import Array, double, fetch64, is_foreign, namespace, place
 from bochner.engines.passes import sum_in_order
-from bochner.engines.threads import map_blocks, row_blocks
 from bochner.features import FeatureMap
+from bochner.threads import map_blocks, row_blocks
 
 HOST_BLOCK_BYTES = 2**22
 """Size of the widest temporary of a block of rows on the CPU: kernels are prepared once a block."""

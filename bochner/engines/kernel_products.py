@@ -12,9 +12,9 @@ from array_api_compat import device
 from bochner.arrays import Array, double, gpu_of, is_foreign, namespace
 from bochner.engines.devices import free_room
 from bochner.engines.passes import sum_in_order
-from bochner.engines.threads import map_blocks, row_blocks
 from bochner.features import CentreKernels
 from bochner.memory import as_bytes
+from bochner.threads import map_blocks, row_blocks
 
 TILE_BYTES = 2**20
 """Size of what is multiplied at a time on the CPU, in float64: on the way back it comes out of a core's own cache."""

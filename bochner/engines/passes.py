@@ -22,11 +22,11 @@ from scipy import sparse
 from bochner.arrays import Array, dense, double, dtype_of, fetch, host_view, is_foreign, namespace, place, solve_rows
 from bochner.blas import same_bits
 from bochner.engines.smaller_blocks import each_block
-from bochner.engines.threads import map_blocks, row_blocks
 from bochner.errors import InputError
 from bochner.features import FEW_ROWS, FeatureGradient, FeatureMap
 from bochner.folds import FoldedRows, RemoteFolds, Rows, RunningSums, stretches
 from bochner.statistics import Moments, MomentSum
+from bochner.threads import map_blocks, row_blocks
 
 S = TypeVar("S", covariant=True)
 T = TypeVar("T")

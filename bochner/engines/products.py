@@ -9,10 +9,10 @@ import numpy as np
 
 from bochner.arrays import Array, dense, fetch64
 from bochner.engines.passes import MOMENT_BLOCK_BYTES, forward, sum_in_order
-from bochner.engines.threads import map_blocks, row_blocks
 from bochner.features import FeatureMap, StackedMap
 from bochner.folds import Rows
 from bochner.statistics import Moments
+from bochner.threads import map_blocks, row_blocks
 
 PRODUCT_BLOCK_BYTES = 2**21
 """Size of a block of features that is multiplied from both sides: the second time it comes out of the cache."""

@@ -19,12 +19,12 @@ from bochner.spectra import SPECTRA
 
 METRICS = ("auto", "diagonal", "low-rank", "full")
 FINISHES = ("auto", "fourier", "centres")
-FEWEST_ROWS = 100
+AUTO_ROWS = 100
 """Rows below which metric="auto" and finish="auto" learn scales alone, on random features."""
-LEAST_ROWS = 10
-"""Rows below which they cannot be asked for either: some are set aside, and the others are cut into parts."""
-MOST_COLUMNS = 1000
-"""Columns above which they do so too: a metric has the square of them."""
+NEEDED_ROWS = 10
+"""Rows that metrics and centres need where they are asked for: some are set aside, and the others are cut into parts."""
+AUTO_COLUMNS = 1000
+"""Columns above which metric="auto" and finish="auto" learn scales alone, too: a metric has the square of them."""
 
 
 def check_metric_choices(estimator: Any) -> None:
@@ -65,10 +65,22 @@ def check_metric_choices(estimator: Any) -> None:
         raise InputError(
             f"spectrum={estimator.spectrum!r} belongs to finish='fourier', and finish is 'centres': leave one of them out."
         )
+    if estimator.n_centres is not None and estimator.n_features is not None:
+        raise InputError(
+            f"n_centres={estimator.n_centres} is for a finish on data centres, n_features={estimator.n_features} for one on "
+            "random features: leave one of them out."
+        )
+    if estimator.metric_by != "products" and (estimator.metric, estimator.finish) == ("diagonal", "fourier"):
+        raise InputError(
+            f"metric_by={estimator.metric_by!r} says how metrics are learned, and metric='diagonal' with finish='fourier' "
+            "learns none: leave metric_by out, or use metric='full'."
+        )
     reason = obstacle(estimator)
     if reason is not None and asks_for_more(estimator):
-        asked = f"metric={estimator.metric!r}" if estimator.metric in METRICS[2:] else "finish='centres'"
-        raise InputError(f"{asked} is not for {reason}: use metric='diagonal' and finish='fourier', or leave that out.")
+        raise InputError(
+            f"{_what_is_asked(estimator)} is not for {reason}: leave one of them out, or use metric='diagonal' and "
+            "finish='fourier'."
+        )
 
 
 def asks_for_features(estimator: Any) -> bool:
@@ -77,8 +89,18 @@ def asks_for_features(estimator: Any) -> bool:
 
 
 def asks_for_more(estimator: Any) -> bool:
-    """Whether a metric of directions, or centres, are asked for in so many words."""
-    return estimator.metric in ("low-rank", "full") or estimator.finish == "centres"
+    """Whether a metric of directions, a way to learn one, or centres are asked for in so many words."""
+    return _what_is_asked(estimator) is not None
+
+
+def _what_is_asked(estimator: Any) -> str | None:
+    if estimator.metric in ("low-rank", "full"):
+        return f"metric={estimator.metric!r}"
+    if estimator.finish == "centres":
+        return "finish='centres'"
+    if estimator.n_centres is not None:
+        return f"n_centres={estimator.n_centres}"
+    return None if estimator.metric_by == "products" else f"metric_by={estimator.metric_by!r}"
 
 
 def obstacle(estimator: Any) -> str | None:
@@ -110,36 +132,48 @@ def metric_families(estimator: Any) -> tuple[Kernel, ...]:
     return tuple(each.replace(scale=1.0) for each in families) if any(map(can_have_metric, families)) else ()
 
 
+def _on_gpu(estimator: Any) -> bool:
+    """Whether rows are on a device with memory of its own, which tells itself how much there is."""
+    return estimator._learned_on is not None and not str(estimator._learned_on).startswith("cpu")
+
+
 def metric_plan(estimator: Any, folds: FoldedRows) -> MetricPlan | None:
     """What is tried beyond scales on random features; None: nothing."""
     more = asks_for_more(estimator)
     on_features = asks_for_features(estimator)
     plain = estimator.effort == "fast" or (on_features and estimator.finish != "centres")
-    few = folds.n_to_fit < FEWEST_ROWS or folds.n_columns > MOST_COLUMNS or folds.n_columns < 2
+    few = folds.n_to_fit < AUTO_ROWS or folds.n_columns > AUTO_COLUMNS or folds.n_columns < 2
     few = few or sparse.issparse(folds.in_memory.parts[0].X)
     if obstacle(estimator) is not None or (not more and (plain or few)):
         return None
     if estimator.metric == "diagonal" and estimator.finish == "fourier":
         return None
-    if folds.n_to_fit < LEAST_ROWS:
+    if folds.n_to_fit < NEEDED_ROWS:
         raise InputError(
             f"metric={estimator.metric!r} and finish={estimator.finish!r} are chosen on rows set aside, and there are "
-            f"{folds.n_to_fit} rows of positive weight: give at least {LEAST_ROWS}, or use metric='diagonal' and "
+            f"{folds.n_to_fit} rows of positive weight: give at least {NEEDED_ROWS}, or use metric='diagonal' and "
             "finish='fourier'."
         )
-    kinds = {"auto": ("diagonal", "full")}.get(estimator.metric, (estimator.metric,))
-    either = ("fourier",) if on_features else ("centres", "fourier")
-    finishes = either if estimator.finish == "auto" else (estimator.finish,)
+    quick = estimator.effort == "fast"
+    kinds = ("diagonal",) if quick else ("diagonal", "full")
+    finishes = ("fourier",) if quick or on_features else ("centres", "fourier")
+    if estimator.n_centres is not None:
+        finishes = ("centres",)
+    if estimator.metric != "auto":
+        kinds = (estimator.metric,)
+    if estimator.finish != "auto":
+        finishes = (estimator.finish,)
     return MetricPlan(
         families=metric_families(estimator),
         kinds=kinds,
         must=estimator.metric in ("low-rank", "full"),
         finishes=finishes,
-        effort=EFFORTS["default" if estimator.effort == "fast" else estimator.effort],
+        effort=EFFORTS["default" if quick else estimator.effort],
         n_centres=estimator.n_centres,
         rank=estimator.rank,
         way=estimator.metric_by,
+        needs_sums=estimator._needs_sums,
         n_features=estimator._levels(folds.n, folds.n_columns)[-1].n_features,
-        room=np.inf if estimator._learned_on is not None else as_bytes(estimator.max_memory),
+        room=np.inf if _on_gpu(estimator) else as_bytes(estimator.max_memory),
         matrices=estimator._matrices / MATRIX_SHARE,
     )

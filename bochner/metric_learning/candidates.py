@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from bochner.arrays import Array
-from bochner.descent import family_name
+from bochner.descent import Descent, family_name
 from bochner.features import FeatureMap
 from bochner.kernels import Kernel, MetricKernel, StationaryKernel
 
@@ -45,10 +45,10 @@ class Candidate:
         """What is needed to learn it again on other rows."""
         return family_name(base_of(self.kernel)), self.start, self.kind
 
-    @property
-    def is_descended(self) -> bool:
-        """Whether it is the kernel of a descent, as it came from there."""
-        return (self.start, self.kind) == ("scales", "given")
+
+def as_descended(descent: Descent) -> Candidate:
+    """The kernel of a descent, as it came from there."""
+    return Candidate(descent.best.kernel, "scales", "given", log_alpha=descent.best.log_alpha)
 
 
 def base_of(kernel: Kernel) -> Kernel:

@@ -8,20 +8,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from bochner.arrays import Array, dense
+from bochner.arrays import Array, dense, fetch64
 from bochner.centres import choose_centres
 from bochner.criteria import Criterion
 from bochner.engines.gradients import outer_product
 from bochner.features import CentreMap
 from bochner.folds import FoldedRows, Folds, HeldOut, Rows
 from bochner.kernels import Kernel, MetricKernel
-from bochner.metric_learning.candidates import (
-    Candidate,
-    as_kind,
-    moved,
-    rescaled,
-    with_metric,
-)
+from bochner.metric_learning.candidates import Candidate, as_kind, moved, rescaled, with_metric
 from bochner.metric_learning.stages import Stage
 from bochner.solvers.lbfgs import minimise
 from bochner.solvers.penalty_search import HIGHEST_PENALTY, LOWEST_PENALTY
@@ -133,8 +127,11 @@ class CentreSpace:
         """
         feature_map, coef = cast(Any, self.criterion).fitted(candidate.feature_map, candidate.evaluation)
         parts = [part for _, part in self.folds.head(GRADIENT_ROWS).chunks()]
-        sums = [part.n * outer_product(feature_map, part.X, coef, part.weights) for part in parts]
-        return sum(sums) / sum(part.n for part in parts)
+        totals = [float(np.sum(fetch64(part.weights))) for part in parts]
+        sums = [
+            total * outer_product(feature_map, part.X, coef, part.weights) for part, total in zip(parts, totals, strict=True)
+        ]
+        return sum(sums) / sum(totals)
 
     def improve(
         self,

@@ -11,26 +11,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from bochner.descent import Descent, Level
+from bochner.features import FeatureMap
 from bochner.folds import FoldedRows, Folds, Rows
 from bochner.full_ridge import FullHeldOutError
 from bochner.metric_learning import sizes
-from bochner.metric_learning.candidates import (
-    Candidate,
-)
+from bochner.metric_learning.candidates import Candidate, as_descended
 from bochner.metric_learning.centre_space import CentreSpace
-from bochner.metric_learning.finish import finished
+from bochner.metric_learning.finish import finished, on_features
 from bochner.metric_learning.search import Starts
+from bochner.metric_learning.stages import Stage
 from bochner.metric_learning.teacher import Teacher
-from bochner.single_kernel import FeatureSpace, LearnedKernel
-from bochner.solvers.penalty_search import HIGHEST_PENALTY, LOWEST_PENALTY
+from bochner.single_kernel import LearnedKernel
 
 MOST_SPLITS = 3
-""""Several": so many."""
+"""Most parts of few rows that are set aside in turn."""
 MOST_UNSEEN, MANY_UNSEEN = 4000, 12_000
 """Most rows that are set aside to choose by; and where every row is a centre, on a GPU."""
 INNER_PARTS = 5
@@ -70,14 +69,15 @@ def learn_metric_kernel(folds: FoldedRows, teacher: Teacher) -> Choice:
             raise
         contest.descent = replace(contest.descent, interrupted=True)
         candidate, finish = contest.scales_alone(), "centres" if "centres" in teacher.metric.finishes else "fourier"
+    descent = cast(Descent, contest.descent)
     for row in teacher.ladder.records:
         chosen = (row["kernel"], row["start"], row["metric"], row["finish"]) == (*candidate.recipe, finish)
         row["chosen"] = chosen and row["stage"] == "unseen rows"
-    plain = finish == "fourier" and candidate.is_descended and not contest.descent.interrupted
+    plain = finish == "fourier" and contest.is_descended(candidate) and not descent.interrupted
     teacher.steps.enter_last(f"the best, on {finish}, of all rows")
     if plain:
         return Choice(teacher.ladder.records, None)
-    learned = finished(folds, candidate, finish, contest.descent, teacher)
+    learned = finished(folds, candidate, finish, descent, teacher)
     return Choice(teacher.ladder.records, learned)
 
 
@@ -87,12 +87,16 @@ class Contest:
     def __init__(self, folds: FoldedRows, teacher: Teacher) -> None:
         self.folds = folds
         self.teacher = teacher
-        self.descent: Any = None
-        """The latest one, a Descent."""
+        self.descent: Descent | None = None
+        """The latest one."""
 
     def scales_alone(self) -> Candidate:
         """The kernel of the latest descent."""
-        return Candidate(self.descent.best.kernel, "scales", "given", log_alpha=self.descent.best.log_alpha)
+        return as_descended(cast(Descent, self.descent))
+
+    def is_descended(self, candidate: Candidate) -> bool:
+        """Whether a candidate is the kernel of the latest descent, as it came from there."""
+        return candidate.recipe == self.scales_alone().recipe
 
     def winner(self) -> tuple[Candidate, str]:
         """The candidate of the least error on unseen rows, and its finish."""
@@ -106,48 +110,70 @@ class Contest:
             starts = self._starts(learning)
             finalists = self.teacher.candidates(learning, starts)
             self.teacher.steps.enter(f"the best {len(finalists)} on {unseen.n:,} unseen rows")
-            for key, candidate in judged(finalists, self.descent, learned_on, unseen, self.teacher):
+            plan = self.teacher.metric
+            pair = Pair(learned_on, unseen, plan.stages(learning)[-1], plan.every_row(learning))
+            for key, candidate in judged(finalists, self.scales_alone(), pair, self.teacher):
                 errors.setdefault(key, []).append(candidate.value)
                 latest[key] = candidate
-        most = max(len(values) for values in errors.values())
-        chosen = min((key for key in errors if len(errors[key]) == most), key=lambda key: float(np.mean(errors[key])))
+        n_judged = max(len(values) for values in errors.values())
+        everywhere = [key for key, values in errors.items() if len(values) == n_judged]
+        chosen = min(everywhere, key=lambda key: float(np.mean(errors[key])))
         candidate, finish = latest[chosen], chosen[-1]
         return (self._again(candidate, finish) if len(splits) > 1 else candidate), finish
 
     def _count_steps(self, splits: list[FoldedRows]) -> int:
         """Scales, stages and comparison of each split; scales and stages of all rows, after several; the last fit."""
-        learned_on = [*splits, self.folds] if len(splits) > 1 else splits
+        learned_on = [*splits, self._all_rows] if len(splits) > 1 else splits
         return len(splits) + sum(1 + len(self.teacher.metric.stages(some)) for some in learned_on) + 1
 
     def _starts(self, folds: FoldedRows) -> Starts:
         self.teacher.steps.enter(f"scales on {folds.n:,} rows")
-        earlier = [] if self.descent is None else self.descent.history
         descent = self.teacher.descend(folds)
-        self.descent = replace(descent, history=[*earlier, *descent.history])
+        if self.descent is not None:
+            descent = descent.after(self.descent)
+        self.descent = descent
         if self.descent.interrupted:
             raise KeyboardInterrupt
         return self.teacher.starts(folds, self.descent)
 
+    @property
+    def _all_rows(self) -> FoldedRows:
+        """All rows that kernels are learned on: those in memory."""
+        return self.teacher.place(self.folds.in_memory)
+
     def _again(self, candidate: Candidate, finish: str) -> Candidate:
         """A candidate of some of the rows, learned again on all of them."""
-        starts = self._starts(self.folds)
-        if finish == "fourier" and candidate.is_descended:
+        folds = self._all_rows
+        starts = self._starts(folds)
+        if finish == "fourier" and self.is_descended(candidate):
             return self.scales_alone()
         kinds = () if candidate.kind == "given" else (candidate.kind,)
         teacher = replace(self.teacher, metric=replace(self.teacher.metric, kinds=kinds))
-        found = teacher.candidates(self.folds, starts.only(candidate.recipe))
+        found = teacher.candidates(folds, starts.only(candidate.recipe))
         return next((each for each in found if each.recipe == candidate.recipe), found[0])
 
 
+@dataclass(frozen=True)
+class Pair:
+    """Rows that kernels were learned on and rows that they have not seen; how the learning ended."""
+
+    learned_on: Folds
+    unseen: Rows
+    stage: Stage
+    """The last stage of the search."""
+    every_row: bool
+    """Whether all rows are to be centres."""
+
+
 def judged(
-    finalists: list[Candidate], descent: Descent, learned_on: Folds, unseen: Rows, teacher: Teacher
+    finalists: list[Candidate], scales: Candidate, pair: Pair, teacher: Teacher
 ) -> Iterator[tuple[tuple[Any, ...], Candidate]]:
-    """Finalists with their errors on unseen rows: each on centres, and the kernel of the descent on random features too."""
-    stage = teacher.metric.stages(teacher.place(learned_on))[-1]
-    if teacher.metric.every_row(teacher.place(learned_on)):
-        stage = replace(stage, n_rows=max(stage.n_rows, sizes.TRIAL_ROWS))
-    judge = teacher.place(Folds((Rows.stack(list(learned_on.head(stage.n_rows).parts)), unseen), validated=(1,)))
-    stage = replace(stage, n_rows=judge.n, n_centres=judge.n if judge.n < sizes.FEW_ROWS else stage.n_centres)
+    """Finalists with their errors on unseen rows: each on centres, and that of learned ``scales`` on random features too."""
+    n_rows = max(pair.stage.n_rows, sizes.TRIAL_ROWS) if pair.every_row else pair.stage.n_rows
+    judge = teacher.place(Folds((Rows.stack(list(pair.learned_on.head(n_rows).parts)), pair.unseen), validated=(1,)))
+    stage = replace(pair.stage, n_rows=judge.n)
+    if judge.n < sizes.FEW_ROWS:
+        stage = replace(stage, n_centres=judge.n)
     every_row = judge.n >= sizes.FEW_ROWS and teacher.metric.every_row(judge)
     criterion = FullHeldOutError if every_row else teacher.criterion
     space = CentreSpace(judge, stage, criterion, teacher.rng, every_row=every_row, measure=teacher.measure)
@@ -156,25 +182,21 @@ def judged(
             found = space.evaluate(candidate)
             teacher.ladder.add(found, "unseen rows", "centres", **space.size)
             yield (*found.recipe, "centres"), found
-    for candidate in _for_features(finalists, descent, teacher, few=judge.n < sizes.FEW_ROWS):
+    for candidate in _for_features(finalists, scales, teacher, few=judge.n < sizes.FEW_ROWS):
         level = Level(2 * (min(stage.n_centres, JUDGED_FEATURES) // 2), judge.n, 0)
-        objective = FeatureSpace(judge, teacher.criterion, teacher.choices, teacher.rng).objective(candidate.kernel, level)
-        bounds = LOWEST_PENALTY, HIGHEST_PENALTY
-        point = objective.evaluate(candidate.kernel, candidate.log_alpha, gradient=False, bounds=bounds)
-        value = point.value
+        found, judged_by = on_features(judge, candidate, level, teacher)
         if teacher.measure is not None:
-            value = teacher.measure(objective.criterion.held_out(objective.feature_map, point.evaluation))
-        found = replace(candidate, value=value, error=point.value, log_alpha=point.log_alpha)
+            predictions = judged_by.held_out(cast(FeatureMap, found.feature_map), found.evaluation)
+            found = replace(found, value=teacher.measure(predictions))
         teacher.ladder.add(found, "unseen rows", "fourier", n_rows=judge.n, n_features=level.n_features)
         yield (*found.recipe, "fourier"), found
 
 
-def _for_features(finalists: list[Candidate], descent: Descent, teacher: Teacher, *, few: bool) -> list[Candidate]:
-    """What is tried on random features: the kernel of the descent, but not with few rows, where centres are all of them.
+def _for_features(finalists: list[Candidate], scales: Candidate, teacher: Teacher, *, few: bool) -> list[Candidate]:
+    """What is tried on random features: learned ``scales``, but not with few rows, where centres are all of them.
 
     Where nothing else is to be tried, all finalists too.
     """
-    scales = Candidate(descent.best.kernel, "scales", "given", log_alpha=descent.best.log_alpha)
     if teacher.metric.finishes == ("fourier",):
         others = [each for each in finalists if each.recipe != scales.recipe]
         return others if teacher.metric.must else [*others, scales]

@@ -15,16 +15,12 @@ from bochner.features import FeatureMap
 from bochner.folds import FoldedRows, Folds
 from bochner.full_ridge import FullHeldOutError
 from bochner.metric_learning import sizes
-from bochner.metric_learning.candidates import (
-    Candidate,
-    base_of,
-    can_have_metric,
-)
+from bochner.metric_learning.candidates import Candidate, base_of, can_have_metric
 from bochner.metric_learning.centre_space import LARGER_FACTOR, CentreSpace
 from bochner.metric_learning.stages import Stage
 from bochner.metric_learning.teacher import Teacher
 from bochner.single_kernel import FeatureSpace, LearnedKernel
-from bochner.solvers.penalty_search import HIGHEST_PENALTY, LOWEST_PENALTY
+from bochner.solvers.penalty_search import PENALTIES
 
 MOST_VALIDATED = 2
 """Most parts that the final regression is validated on."""
@@ -43,7 +39,11 @@ STILL_HELPS = 0.005
 
 def finished(folds: FoldedRows, candidate: Candidate, finish: str, descent: Descent, teacher: Teacher) -> LearnedKernel:
     """The chosen kernel fitted on all rows, on centres or on random features."""
-    found, criterion = (_on_centres if finish == "centres" else _on_features)(folds, candidate, teacher)
+    if finish == "centres":
+        found, criterion = _on_centres(folds, candidate, teacher)
+    else:
+        level = Level(teacher.metric.n_features, folds.n, 0, most_validated=MOST_VALIDATED)
+        found, criterion = on_features(folds, candidate, level, teacher)
     return LearnedKernel.of(criterion, cast(FeatureMap, found.feature_map), found.evaluation, descent)
 
 
@@ -55,16 +55,20 @@ def _on_centres(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> tu
     if teacher.metric.every_row(folds):
         return _on_every_row(folds, candidate, teacher)
     n_centres = teacher.metric.centres_for(folds.n_to_fit, by_sums=False)
-    by_sums = _by_sums(folds, float(folds.n) * n_centres**2, n_centres)
+    by_sums = teacher.iterated is None or _by_sums(folds, float(folds.n) * n_centres**2, n_centres)
     n_centres = teacher.metric.centres_for(folds.n_to_fit, by_sums=by_sums)
     work = float(folds.n) * n_centres**2
-    criterion = teacher.criterion if by_sums or teacher.iterated is None else teacher.iterated
+    criterion = teacher.criterion if by_sums else cast(Any, teacher.iterated)
     stage = Stage(folds.n, n_centres, 0, keep=1)
     options: dict[str, Any] = {"most_validated": MOST_VALIDATED, "last": True, "measure": teacher.measure}
     space = CentreSpace(folds, stage, criterion, teacher.rng, **options)
     cheap = work < CHEAP or isinstance(folds, DeviceFolds)
-    found = space.best_width(candidate, LARGER_FACTOR, narrower_only=True) if cheap else space.evaluate(candidate)
-    return (_improved(found, candidate, space, teacher) if cheap else found), space.criterion
+    if cheap:
+        found = _improved(space.best_width(candidate, LARGER_FACTOR, narrower_only=True), candidate, space, teacher)
+    else:
+        found = space.evaluate(candidate)
+    teacher.ladder.add(found, "finish", "centres", **space.size)
+    return found, space.criterion
 
 
 def _improved(found: Candidate, before: Candidate, space: CentreSpace, teacher: Teacher) -> Candidate:
@@ -111,12 +115,9 @@ def _by_sums(folds: FoldedRows, work: float, n_centres: int) -> bool:
     return not isinstance(folds, Folds) or work <= BY_SUMS
 
 
-def _on_features(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> tuple[Candidate, Criterion]:
-    """The candidate on random features."""
-    n_features = teacher.metric.n_features
-    space = FeatureSpace(folds, teacher.criterion, teacher.choices, teacher.rng)
-    objective = space.objective(candidate.kernel, Level(n_features, folds.n, 0, most_validated=MOST_VALIDATED))
-    bounds = LOWEST_PENALTY, HIGHEST_PENALTY
-    point = objective.evaluate(candidate.kernel, candidate.log_alpha, gradient=False, bounds=bounds)
-    found = replace(candidate, error=point.value, log_alpha=point.log_alpha, evaluation=point.evaluation)
-    return replace(found, feature_map=objective.feature_map), objective.criterion
+def on_features(folds: FoldedRows, candidate: Candidate, level: Level, teacher: Teacher) -> tuple[Candidate, Criterion]:
+    """The candidate with its squared error on as many random features as a level has, and what it was found by."""
+    objective = FeatureSpace(folds, teacher.criterion, teacher.choices, teacher.rng).objective(candidate.kernel, level)
+    point = objective.evaluate(candidate.kernel, candidate.log_alpha, gradient=False, bounds=PENALTIES)
+    found = replace(candidate, value=point.value, error=point.value, log_alpha=point.log_alpha)
+    return replace(found, evaluation=point.evaluation, feature_map=objective.feature_map), objective.criterion

@@ -13,7 +13,6 @@ from bochner.kernels import Kernel
 from bochner.metric_learning import sizes
 from bochner.metric_learning.stages import Stage
 
-KINDS = ("diagonal", "low-rank", "full")
 WAYS = ("products", "gradient", "both")
 """How metrics are learned: by outer products, by the gradient of the held-out error, or by this after those."""
 METRIC_FAMILIES = ("gaussian", "matern32", "matern12", "cauchy")
@@ -21,7 +20,7 @@ METRIC_FAMILIES = ("gaussian", "matern32", "matern12", "cauchy")
 FEW_STAGE = Stage(2000, 400, 2, keep=40, worse=3.0, every=True)
 """The only stage of the search where rows are few: nearly all candidates stay, so that each is judged on every part."""
 ITERATED_MATRICES = 3
-"""The same where the host iterates, in all the room there is."""
+"""Matrices of all pairs of centres that a last regression by iterations on the host holds at a time."""
 FULL_ROWS = 65_000
 """Rows up to which a device makes them all centres, from a factor of the whole kernel matrix."""
 FULL_MATRICES = 2.2
@@ -81,6 +80,8 @@ class MetricPlan:
     n_centres: int | None = None
     rank: int | None = None
     way: str = "products"
+    needs_sums: bool = False
+    """Whether the last regression must leave sums over all rows, to which more rows are added."""
     n_features: int = 2
     """Random features of the finish."""
     room: float = np.inf
@@ -95,9 +96,14 @@ class MetricPlan:
         return self.effort.of_every_row if self.every_row(folds) else self.effort.stages
 
     def every_row(self, folds: FoldedRows) -> bool:
-        """Whether all rows become centres: on a GPU that has the room, where nobody says how many centres."""
+        """Whether all rows become centres: on a GPU that has the room, where nobody says how many centres.
+
+        Not where sums are needed, which are not made then.
+        """
         gpu = gpu_of(folds.parts[0].X) if isinstance(folds, DeviceFolds) else None
-        if gpu is None or self.n_centres is not None or self.way != "products" or folds.n_to_fit > FULL_ROWS:
+        if gpu is None or self.needs_sums or self.n_centres is not None or self.way != "products":
+            return False
+        if folds.n_to_fit > FULL_ROWS:
             return False
         return FULL_MATRICES * 8 * folds.n_to_fit**2 <= free_room(gpu)
 

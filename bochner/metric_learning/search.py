@@ -24,12 +24,7 @@ from bochner.criteria import Criterion
 from bochner.descent import family_name
 from bochner.folds import FoldedRows
 from bochner.kernels import Kernel, MetricKernel, StationaryKernel
-from bochner.metric_learning.candidates import (
-    Candidate,
-    base_of,
-    can_have_metric,
-    rescaled,
-)
+from bochner.metric_learning.candidates import Candidate, base_of, can_have_metric, rescaled
 from bochner.metric_learning.centre_space import FIRST_FACTOR, LARGER_FACTOR, CentreSpace, Measure
 from bochner.metric_learning.stages import CLEARLY_WORSE, Stage
 

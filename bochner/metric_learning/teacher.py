@@ -20,10 +20,7 @@ from bochner.full_ridge import FullHeldOutError
 from bochner.kernels import Kernel, MetricKernel, get_kernel
 from bochner.kernels.bandwidth import median_scale
 from bochner.metric_learning import sizes
-from bochner.metric_learning.candidates import (
-    Candidate,
-    brought_together,
-)
+from bochner.metric_learning.candidates import Candidate, brought_together
 from bochner.metric_learning.centre_space import CentreSpace, Measure
 from bochner.metric_learning.plan import MetricPlan
 from bochner.metric_learning.search import Starts, search
@@ -34,7 +31,7 @@ EVIDENCE_ROWS = 800
 EVIDENCE_FAMILIES = {"evidence": "matern32", "smooth evidence": "gaussian"}
 """Families whose scales of the largest evidence are starts, under their names; where rows are many, the first alone."""
 ROUGH = 3e-3
-"""How precisely penalties are searched there while candidates are compared: by this part of the error."""
+"""How precisely penalties are searched while candidates with every row a centre are compared: by this part of the error."""
 MANY_COLUMNS = 50
 """Columns from which on their own units are a start too: they may be pixels, or other numbers of one kind. So is a metric
 that brings columns together which vary together."""

@@ -18,7 +18,6 @@ from bochner.criteria import FoldedRidge, HeldOutError
 from bochner.descent import Level
 from bochner.engines import devices, passes
 from bochner.engines.devices import DeviceFolds, DeviceStream, brought, on_device, tf32
-from bochner.engines.threads import row_blocks
 from bochner.features import StackedMap
 from bochner.features.build import FORMS
 from bochner.folds import Folds, Rows
@@ -27,6 +26,7 @@ from bochner.kernels.ties import SharedScales
 from bochner.single_kernel import learn_kernel
 from bochner.solvers.normal_equations import factorise, factorise_fresh
 from bochner.statistics import Moments, MomentSum
+from bochner.threads import row_blocks
 from tests.cases import BUILT_IN, each, feature_tolerance, numerical_gradient, relative_error, rows, small_map
 from tests.solvers.test_normal_equations import INDEFINITE
 from tests.test_blas import threads

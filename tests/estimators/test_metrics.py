@@ -12,9 +12,11 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import log_loss
 
 from bochner import KernelClassifier, KernelRegressor
+from bochner.descent import family_name
 from bochner.features import CentreMap
-from bochner.kernels import Gaussian, MetricKernel
+from bochner.kernels import Gaussian, MetricKernel, get_kernel
 from bochner.metric_learning import EFFORTS, MetricPlan, sizes
+from bochner.metric_learning.candidates import base_of
 from bochner.metric_learning.contest import MOST_SPLITS
 
 
@@ -105,6 +107,47 @@ def test_a_start_that_wins_on_random_features_is_kept():
     assert (chosen == "isotropic") == (np.ptp(scales) == 0)
     assert chosen != "scales"
     assert model.feature_map_.n_features == 600  # four for each row
+
+
+def test_a_family_that_wins_on_random_features_is_kept():
+    """Matérn 1/2 is tried for metrics alone: scales alone, learned once more, would be those of another family."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 2))
+    y = np.exp(-np.sqrt(np.sum(X**2, axis=1))) + 0.01 * rng.standard_normal(150)
+    kernels = [get_kernel(name) for name in ("gaussian", "matern12")]
+    for families in (kernels, kernels[::-1]):
+        model = KernelRegressor(families, finish="fourier", scale="per-column", random_state=0).fit(X, y)
+        (chosen,) = {row["kernel"] for row in model.selection_ if row["chosen"]}
+        kernel = model.feature_map_.kernel
+        assert chosen == family_name(base_of(kernel))
+
+
+def test_what_is_fitted_in_the_end_is_told_too(with_effort):
+    (last,) = [row for row in with_effort.selection_ if row["stage"] == "finish"]
+    assert last is with_effort.selection_[-1]
+    assert (last["metric"] != "given") == isinstance(with_effort.kernel_, MetricKernel)
+    assert (last["n_rows"], last["n_centres"]) == (200, with_effort.feature_map_.n_features)
+
+
+def test_the_history_of_several_descents_goes_on(with_effort):
+    for name in ("seconds", "level"):
+        assert np.all(np.diff([record[name] for record in with_effort.history_]) >= 0)
+    assert with_effort.history_[-1]["level"] == MOST_SPLITS + 1
+
+
+def test_centres_that_are_counted_are_given():
+    X, y, _, _ = made(150)
+    model = KernelRegressor("gaussian", n_centres=40, random_state=0).fit(X, y)
+    assert len(model.feature_map_.centres) == 40
+
+
+@pytest.mark.parametrize(("metric", "learned"), [("auto", "diagonal"), ("full", "full")])
+def test_little_effort_tries_random_features_and_scales_unless_told_otherwise(metric, learned):
+    X, y, _, _ = made(150)
+    options = {"metric": metric} if metric == "full" else {"finish": "centres"}
+    model = KernelRegressor("gaussian", effort="fast", random_state=0, **options).fit(X, y)
+    assert {row["metric"] for row in model.selection_} <= {"given", learned}
+    assert model.finish_ == ("fourier" if metric == "full" else "centres")
 
 
 def test_a_kernel_with_a_metric_is_refused():
@@ -288,6 +331,10 @@ def test_classes():
         ({"n_centres": -1}, "n_centres must be a positive whole number"),
         ({"n_centres": 10, "finish": "fourier"}, "belongs to finish='centres'"),
         ({"n_features": 10, "finish": "centres"}, "belongs to finish='fourier'"),
+        ({"n_features": 10, "n_centres": 10}, "n_centres=10 is for .* n_features=10 for .*leave one"),
+        ({"n_centres": 10, "alpha": 1.0}, "n_centres=10 is not for alpha=1.0"),
+        ({"metric_by": "gradient", "metric": "diagonal", "finish": "fourier"}, "learns none: leave metric_by out"),
+        ({"metric_by": "both", "criterion": "loo"}, "metric_by='both' is not for criterion='loo'"),
         (
             {"metric": "full", "kernel": "skewed_chi2"},
             "metric='full' is not for kernels that are not functions of a distance alone",
