@@ -246,8 +246,8 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
     history_ : list of dict
         Every evaluation of the criterion while scales were learned, in order: kernel, n_features, n_rows, precision
         ("float64", or "float32"), level (counted from 1), criterion, gradient_norm (None where no step was to follow),
-        alpha, seconds that learning scales had taken. Where several parts of few rows are set aside in turn, each has its own
-        levels.
+        alpha, seconds that learning scales had taken. Where several parts of few rows are set aside in turn, each has
+        levels of its own.
     n_scales_ : int
         Number of scales that were learned freely: one for each column, one in all, or one for each group. With a metric,
         the number of columns.
