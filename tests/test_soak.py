@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.public import ESTIMATORS
+
 pytest.importorskip("safetensors")
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import soak
@@ -17,6 +19,14 @@ def test_ten_seconds(monkeypatch):
     assert soak.faults_of(counts, watch) == []
     assert counts.fits > 0
     assert counts.predictions > 100
+
+
+def test_threads_share_a_model_on_centres():
+    assert [model.finish_ for model in soak.shared()] == ["fourier", "centres"]
+
+
+def test_every_public_estimator_is_among_the_learners():
+    assert {name.partition(",")[0] for name in soak.LEARNERS} == set(ESTIMATORS)
 
 
 def test_what_is_wrong_is_said():
