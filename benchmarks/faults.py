@@ -141,7 +141,7 @@ def run(n_kills: int, seed: int = SEED, jobs: tuple[Job, ...] = JOBS) -> list[Tr
         ended(forked(lambda: prepare(folder / "given")))
         stages = [Stage(job.at(folder / "given"), folder / str(i)) for i, job in enumerate(jobs)]
         for number in range(n_kills):
-            stage, way = stages[number % len(jobs)], WAYS[number // len(jobs) % 2]
+            stage, way = stages[number % len(jobs)], WAYS[(number // len(jobs) + number % len(jobs)) % 2]
             trials.append(stage.trial([seed, number], way))
             print(f"{number + 1}: {trials[-1]}", file=sys.stderr)
     return trials

@@ -20,7 +20,7 @@ from bochner.rows import source as row_source
 
 KILLS = 10
 LEARNERS = {learner.__name__: learner for learner in (KernelRegressor, KernelClassifier, MultipleKernelRegressor)}
-KEPT = ("coef_", "intercept_", "scale_", "alpha_", "relevance_", "kernel_weights_")
+KEPT = ("coef_", "intercept_", "scale_", "alpha_", "relevance_", "kernel_weights_", "metric_")
 """What is compared, as far as a learner has it."""
 
 
@@ -31,6 +31,7 @@ def fit(job, out, **options):
     else:
         rows = np.load(job["rows"])
         model.fit(rows[:, :-1], rows[:, -1])
+    assert getattr(model, "finish_", "fourier") == job.get("finish", "fourier")
     arrays = {name: getattr(model, name) for name in KEPT if hasattr(model, name)}
     records = getattr(model, "history_", [])
     history = [{name: value for name, value in record.items() if name != "seconds"} for record in records]

@@ -120,6 +120,11 @@ def rows_on_disk(path, n, classes=False):
             {"learner": "KernelRegressor", "streamed": False, "options": {"n_features": 64, "validation": 3, "tol": 1e-2}},
         ),
         (
+            "rows.npy",
+            150,
+            {"learner": "KernelRegressor", "streamed": False, "finish": "centres", "options": {"kernel": "gaussian"}},
+        ),
+        (
             "rows.parquet",
             1500,
             {
@@ -160,7 +165,7 @@ def rows_on_disk(path, n, classes=False):
             },
         ),
     ],
-    ids=["array", "parquet at full size", "npy", "npy on a device", "many kernels"],
+    ids=["array", "array by default", "parquet at full size", "npy", "npy on a device", "many kernels"],
 )
 def test_killed_ten_times(tmp_path, name, n, job):
     if "device" in job["options"]:
