@@ -28,6 +28,13 @@ assert np.array_equal(bochner.load("model.safetensors").predict(X), model.predic
 model.to_onnx("model.onnx")
 model.report("page.html", X=X, y=y)
 bochner.KernelClassifier(n_features=32, tol=0.1, random_state=0).fit(X, y > 0.2).predict_proba(X)
+X = np.random.default_rng(1).random((120, 3)); y = X[:, 0] * X[:, 1]
+model = bochner.KernelRegressor("gaussian", random_state=0).fit(X, y)
+assert model.finish_ == "centres"
+model.save("default.safetensors")
+assert np.array_equal(bochner.load("default.safetensors").predict(X), model.predict(X))
+model.to_onnx("default.onnx")
+model.report("default.html", X=X, y=y)
 kernels = [("a", "gaussian", [0]), ("b", "gaussian", [1, 2])]
 bochner.MultipleKernelRegressor(kernels, n_features=16, n_alphas=5, random_state=0).fit(X, y)
 exact.GMKLRegressor("gaussian").fit(X, y).predict(X)

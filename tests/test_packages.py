@@ -21,6 +21,11 @@ model = bochner.KernelRegressor(n_features=32, tol=0.1, random_state=0).fit(X, y
 model.save("m.safetensors")
 assert np.array_equal(bochner.load("m.safetensors").predict(X), model.predict(X))
 model.report("page.html", X=X, y=y)
+X = np.random.default_rng(1).random((120, 3)); y = X[:, 0] * X[:, 1]
+model = bochner.KernelRegressor("gaussian", random_state=0).fit(X, y)
+assert model.finish_ == "centres"
+model.save("m.safetensors")
+assert np.array_equal(bochner.load("m.safetensors").predict(X), model.predict(X))
 print(bochner.__file__)
 """
 TYPED = """

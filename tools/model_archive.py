@@ -53,6 +53,10 @@ def models() -> dict[str, Callable[[], Any]]:
         "KernelRegressor": lambda: bochner.KernelRegressor("gaussian", n_features=6, **FEW).fit(X, y),
         "KernelRegressor-skewed": lambda: bochner.KernelRegressor("skewed_chi2", n_features=6, **FEW).fit(X, X[:, :2]),
         "KernelRegressor-centres": lambda: bochner.KernelRegressor("matern32", **centres).fit(X, y),
+        "KernelRegressor-metric": lambda: bochner.KernelRegressor("gaussian", **{**centres, "metric": "full"}).fit(X, y),
+        "KernelClassifier-metric": lambda: bochner.KernelClassifier("gaussian", **{**centres, "metric": "full"}).fit(
+            X, text
+        ),
         "KernelClassifier": lambda: bochner.KernelClassifier("cauchy", n_features=6, **FEW).fit(X, text),
         "MultipleKernelRegressor": lambda: bochner.MultipleKernelRegressor(pairs, alpha=0.1, **many).fit(X, y),
         "MultipleKernelRegressor-views": lambda: bochner.MultipleKernelRegressor("gaussian", **many).fit(views(X), y),

@@ -9,7 +9,10 @@ import numpy as np
 from bochner.kernels import KERNELS
 from tests.public import ESTIMATORS
 
+BY_DEFAULT = "default"
+"""In the place of a kernel: as a learner is if nothing is said but a kernel, with a metric and on data centres."""
 PAIRS = [(name, kernel) for name in ESTIMATORS for kernel in KERNELS]
+PAIRS += [("KernelRegressor", BY_DEFAULT), ("KernelClassifier", BY_DEFAULT)]
 N_COLUMNS = 3
 
 
@@ -51,9 +54,13 @@ def make(name, kernel, **options):
 
 @functools.cache
 def fitted(name, kernel):
-    """A fitted estimator of one kernel (or of two of its family)."""
-    X = rows()
+    """A fitted estimator of one kernel (or of two of its family), or of the default settings."""
+    X = rows(120 if kernel == BY_DEFAULT else 40)
     y = labels(X) if is_classifier(name) else target(X)
+    if kernel == BY_DEFAULT:
+        model = ESTIMATORS[name]("gaussian", random_state=0).fit(X, y)
+        assert model.finish_ == "centres"
+        return model
     return make(name, kernel).fit(X, y)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import bochner
 from bochner.persistence import registry
-from tests.persistence.models import ESTIMATORS, PAIRS, answers, fitted, rows
+from tests.persistence.models import BY_DEFAULT, ESTIMATORS, PAIRS, answers, fitted, rows
 
 pytest.importorskip("safetensors")
 
@@ -53,16 +53,16 @@ def test_every_public_estimator_is_in_the_registry(name):
     assert registry.estimators()[name] is ESTIMATORS[name]
 
 
-@pytest.mark.parametrize("name", sorted(ESTIMATORS))
-def test_parameters_and_attributes_come_back(elsewhere, name):
-    model = fitted(name, "gaussian")
-    again = bochner.load(elsewhere / f"{name}-gaussian.safetensors")
+@pytest.mark.parametrize(("name", "kernel"), [pair for pair in PAIRS if pair[1] in ("gaussian", BY_DEFAULT)])
+def test_parameters_and_attributes_come_back(elsewhere, name, kernel):
+    model = fitted(name, kernel)
+    again = bochner.load(elsewhere / f"{name}-{kernel}.safetensors")
     of_a_run = ("callback", "checkpoint", "device", "max_memory", "verbose")
     for parameter, value in model.get_params().items():
         if parameter not in of_a_run:
             assert again.get_params()[parameter] == value, parameter
     assert set(vars(model)) - {"_learned_on"} == set(vars(again)) - {"_learned_on"}
     assert again.n_features_in_ == 3
-    for attribute in ("history_", "trials_", "families_", "alpha_", "kernel_", "kernels_"):
+    for attribute in ("history_", "trials_", "families_", "alpha_", "kernel_", "kernels_", "selection_"):
         if hasattr(model, attribute):
             assert getattr(again, attribute) == getattr(model, attribute)
