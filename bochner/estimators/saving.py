@@ -20,8 +20,8 @@ class Saved:
         path : str or Path
             The file, such as "model.safetensors"; it is there as a whole or not at all.
         dtype : {None, "float32"}, default=None
-            "float32" stores matrices (base points, centres, coefficients) in single precision, which halves the file and
-            rounds predictions.
+            "float32" stores matrices (base points, centres, coefficients of features) in single precision, which halves the
+            file and rounds predictions. Coefficients at centres, and kernels, keep their digits.
         compact : bool, default=True
             Leave out what predictions do without: sums over the training rows, which ``partial_fit`` and ``return_std``
             need, and coefficients along the path of penalties.

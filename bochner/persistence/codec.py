@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import types
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from bochner.arrays import Array
 from bochner.estimators.views import View, Views
+from bochner.kernels import Kernel
 from bochner.persistence import registry
 from bochner.persistence.errors import ModelFileError
 from bochner.statistics import Moments
@@ -35,13 +36,20 @@ DEEPEST = 40
 class Encoder:
     """Values to JSON; arrays go to ``arrays``. ``classes`` are the user's own, by name.
 
-    With ``single``, matrices of float64 are stored in float32.
+    With ``single``, matrices of float64 are stored in float32, but for those of kernels and of sums, and for ``exact`` ones.
     """
 
-    def __init__(self, *, classes: Mapping[str, type] = types.MappingProxyType({}), single: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        classes: Mapping[str, type] = types.MappingProxyType({}),
+        single: bool = False,
+        exact: Sequence[Array] = (),
+    ) -> None:
         self.arrays: dict[str, Array] = {}
         self._classes = classes
         self._single = single
+        self._exact = {id(array) for array in exact}
         self._names: dict[int, str] = {}
         self._uses: Counter[int] = Counter()
         self._filled = 0
@@ -88,11 +96,14 @@ class Encoder:
             return {"$diagonal": {"$array": self._name(np.diagonal(value).copy(), where)}}
         name = self._name(value, where)
         stored: dict[str, Any] = {"$array": name}
-        if self._single and value.dtype == np.float64 and value.ndim > 1:
+        if self._is_rounded(value):
             stored["as"] = "float64"
         if _is_turned(value):
             stored["order"] = "F"
         return stored
+
+    def _is_rounded(self, value: Array) -> bool:
+        return self._single and value.dtype == np.float64 and value.ndim > 1 and id(value) not in self._exact
 
     def _is_worth(self, value: Array) -> bool:
         """Whether an array is a diagonal matrix, of which the diagonal is enough, and a reader will make it again."""
@@ -115,7 +126,7 @@ class Encoder:
                     f"{where} is an array of {value.dtype}, and files hold {', '.join(KINDS)}: use one of these, or pickle."
                 )
             kind = wider
-        if self._single and kind == "float64" and value.ndim > 1:
+        if self._is_rounded(value):
             kind = "float32"
         name = where if where not in self.arrays else f"{where}#{len(self.arrays)}"
         turned = value.T if _is_turned(value) else value
@@ -133,7 +144,7 @@ class Encoder:
             return {"$class": cls.__name__, "fields": value.state()}
         if not own and registry.parts().get(cls.__name__) is not cls:
             raise ModelFileError(_refusal(value, where))
-        before, self._single = self._single, self._single and cls is not Moments
+        before, self._single = self._single, self._single and not isinstance(value, Moments | Kernel)
         content = {f.name: self.encode(getattr(value, f.name), f"{where}.{f.name}") for f in fields(value)}
         self._single = before
         if own:

@@ -39,6 +39,7 @@ from bochner.persistence import registry
 from bochner.persistence.checks import check_model
 from bochner.persistence.codec import Decoder, Encoder
 from bochner.persistence.errors import BROKEN, ModelFileError
+from bochner.persistence.rounding import rounded
 from bochner.solvers.group_path import GroupLassoPath
 from bochner.tables import TableEncoder
 
@@ -72,15 +73,20 @@ def save(
         )
     if dtype not in (None, "float32"):
         raise ModelFileError(f"dtype must be None (as it is) or 'float32', got {dtype!r}.")
-    encoder = Encoder(classes=registry.own_classes(classes), single=dtype == "float32")
-    header = json.dumps(_header(model, encoder, compact), allow_nan=False, separators=(",", ":"))
+    attributes, exact = (_fitted(model), []) if dtype is None else rounded(_fitted(model))
+    encoder = Encoder(classes=registry.own_classes(classes), single=dtype is not None, exact=exact)
+    header = json.dumps(_header(model, attributes, encoder, compact), allow_nan=False, separators=(",", ":"))
     metadata = {"bochner": header, "sha256": checksum(header, encoder.arrays)}
     content = _safetensors("numpy").save(encoder.arrays, metadata)
     replace_file(Path(path), lambda file: file.write(content))
 
 
-def _header(model: Any, encoder: Encoder, compact: bool) -> dict[str, Any]:
-    attributes = {name: value for name, value in vars(model).items() if name not in model.get_params(deep=False)}
+def _fitted(model: Any) -> dict[str, Any]:
+    """All attributes of a model that are no parameters."""
+    return {name: value for name, value in vars(model).items() if name not in model.get_params(deep=False)}
+
+
+def _header(model: Any, attributes: dict[str, Any], encoder: Encoder, compact: bool) -> dict[str, Any]:
     names = attributes.pop("feature_names_in_", None)
     columns = {
         "number": attributes.pop("n_features_in_", None),

@@ -45,7 +45,9 @@ def export_onnx(model: Any, path: str | Path, *, dtype: str = "float64", encoded
         The file, such as "model.onnx".
     dtype : {"float64", "float32"}, default="float64"
         Precision of the rows, of all computations and of the results. float32 is half the size and faster; frequencies of
-        heavy tails (Laplacian, Matérn 1/2, skewed intersection) and small penalties lose digits with it.
+        heavy tails (Laplacian, Matérn 1/2, skewed intersection) and small penalties lose digits with it. Models of rows of
+        the fit (data centres, the exact learners) compute in float64 all the same, and are no smaller: what they add up
+        may be a million times as large as the sum.
     encoded : bool, default=False
         Whether the graph of such a model takes rows that are encoded already, ``model.encoder_.transform(table)``, as X.
     """
@@ -56,7 +58,7 @@ def export_onnx(model: Any, path: str | Path, *, dtype: str = "float64", encoded
     write = next((writers[cls] for cls in type(model).__mro__ if cls in writers), None)
     if write is None:
         raise ModelFileError(f"model must be a fitted estimator of bochner, got {type(model).__name__}.")
-    graph = Graph(dtype, takes_tables=not encoded)
+    graph = Graph("float64" if _adds_up_rows(model) else dtype, outside=dtype, takes_tables=not encoded)
     write(graph, model)
     graph.write(Path(path), _about(model))
 
@@ -75,6 +77,11 @@ def _writers() -> dict[type, Callable[[Graph, Any], None]]:
         exact.GMKLRegressor: _exact_regressor,
         exact.KernelRidgeGD: _exact_ridge,
     }
+
+
+def _adds_up_rows(model: Any) -> bool:
+    """Whether predictions are sums over rows of the fit, whose coefficients may be large and of either sign."""
+    return hasattr(model, "X_fit_") or (hasattr(model, "coef_") and isinstance(model.feature_map_, CentreMap))
 
 
 def _about(model: Any) -> dict[str, str]:

@@ -20,15 +20,17 @@ OUTPUTS = ("decisions", "features", "label", "predictions", "probabilities")
 
 
 class Graph:
-    """Nodes, constants, inputs and outputs of a graph whose numbers are all of one precision.
+    """Nodes, constants, inputs and outputs of a graph whose numbers are of the precision ``dtype``.
 
-    Values go by their names, which are strings. Numbers and arrays among arguments become constants.
+    Those of inputs and outputs may be of another one, ``outside``. Values go by their names, which are strings. Numbers and
+    arrays among arguments become constants.
     """
 
-    def __init__(self, dtype: str, prefix: str = "", *, takes_tables: bool = True) -> None:
+    def __init__(self, dtype: str, prefix: str = "", *, outside: str | None = None, takes_tables: bool = True) -> None:
         self.onnx = _onnx()
         self.dtype = np.dtype(dtype)
         self._element = self.onnx.helper.np_dtype_to_tensor_dtype(self.dtype)
+        self._outside = self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(outside or dtype))
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
         self._inputs: list[Any] = []
@@ -44,13 +46,15 @@ class Graph:
     def input(self, name: str, n_columns: int, *, text: bool = False) -> str:
         """Rows of so many columns, of numbers or of text; a name that outputs have gets "_column" behind it."""
         name = f"{name}_column" if name in OUTPUTS else name
-        element = self.onnx.TensorProto.STRING if text else self._element
+        element = self.onnx.TensorProto.STRING if text else self._outside
         self._inputs.append(self.onnx.helper.make_tensor_value_info(name, element, ["n", n_columns]))
-        return name
+        return name if text or self._outside == self._element else self.number(name)
 
     def output(self, name: str, value: str, shape: Sequence[int | str], dtype: Any = None) -> None:
         """A value that the graph gives, under a name of its own."""
-        element = self._element if dtype is None else self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        element = self._outside if dtype is None else self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        if dtype is None and self._outside != self._element:
+            value = self.add("Cast", value, to=self._outside)
         self._nodes.append(self.onnx.helper.make_node("Identity", [value], [name]))
         self._outputs.append(self.onnx.helper.make_tensor_value_info(name, element, list(shape)))
 
@@ -72,9 +76,9 @@ class Graph:
         self._nodes.append(self.onnx.helper.make_node(operator, names, [result], **options))
         return result
 
-    def number(self, truth: str) -> str:
-        """Ones and zeros of a value that is true or false."""
-        return self.add("Cast", truth, to=self._element)
+    def number(self, value: str) -> str:
+        """A value in the precision of the graph; ones and zeros of one that is true or false."""
+        return self.add("Cast", value, to=self._element)
 
     # -- formulas -----------------------------------------------------------------------------------------------------
 

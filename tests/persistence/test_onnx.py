@@ -12,6 +12,7 @@ from bochner import KernelClassifier, KernelRegressor, MultipleKernelClassifier,
 from bochner.exact import GMKLClassifier, GMKLRegressor, KernelRidgeGD
 from bochner.features import CentreMap
 from bochner.kernels import KERNELS, Matern, MetricKernel, ProductKernel
+from tests.default_models import default_classifier, default_regressor, default_rows
 from tests.persistence.models import PAIRS, fitted, labels, rows, target
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -162,6 +163,32 @@ def test_float32_graphs(tmp_path):
     classifier = fitted("KernelClassifier", "gaussian")
     found = run(classifier, tmp_path / "model.onnx", {"X": X}, dtype="float32")
     np.testing.assert_allclose(found["probabilities"], classifier.predict_proba(X), atol=1e-4)
+
+
+def test_default_settings(tmp_path):
+    X = default_rows(seed=1)[0]
+    check(default_regressor(), tmp_path / "model.onnx", {"X": X}, X)
+    check(default_classifier(), tmp_path / "model.onnx", {"X": X}, X)
+
+
+def test_float32_graphs_at_centres_add_up_in_float64(tmp_path):
+    """Rows and results are float32, and nothing is lost but their roundings, however large coefficients are."""
+    import onnx
+
+    X = default_rows(seed=1)[0].astype(np.float32)
+    regressor = default_regressor()
+    assert np.finfo(np.float32).eps * np.abs(regressor._at_centres).sum() > 1e-2
+    exact = KernelRidgeGD("gaussian", alpha=1e-10, tol=0.1).fit(*default_rows())
+    for model in (regressor, exact):
+        found = run(model, tmp_path / "model.onnx", {"X": X}, dtype="float32")["predictions"]
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, model.predict(X.astype(np.float64)), rtol=4 * np.finfo(np.float32).eps)
+    classifier = default_classifier()
+    found = run(classifier, tmp_path / "model.onnx", {"X": X}, dtype="float32")
+    np.testing.assert_allclose(found["probabilities"], classifier.predict_proba(X), atol=4 * np.finfo(np.float32).eps)
+    assert found["label"].tolist() == classifier.predict(X).tolist()
+    graph = onnx.load(tmp_path / "model.onnx").graph
+    assert {each.type.tensor_type.elem_type for each in graph.input} == {onnx.TensorProto.FLOAT}
 
 
 def test_names_of_columns_are_in_the_metadata(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bochner
-from bochner import MultipleKernelRegressor, export_onnx, load
+from bochner import KernelRegressor, MultipleKernelRegressor, export_onnx, load
 from bochner.tables import TableEncoder
 from tests.estimators.test_tables import FAMILIES, outputs, problem
 from tests.tables.tables import LIBRARIES, cells, cells_for_onnx, make
@@ -87,6 +87,24 @@ def test_exported_for_encoded_rows(learner, tmp_path):
         np.testing.assert_array_equal(found, model.predict(X))
     else:
         np.testing.assert_allclose(found, model.predict(X), rtol=1e-9, atol=1e-9)
+
+
+def test_a_table_and_default_settings(tmp_path):
+    """A learned metric of encoded columns, finished on centres: saved, also in float32, and exported."""
+    runtime = pytest.importorskip("onnxruntime")
+    X, y = problem()
+    X = X[["age", "city", "sold"]]
+    model = KernelRegressor("gaussian", random_state=0).fit(X, y)
+    assert model.finish_ == "centres"
+    expected = model.predict(X)
+    for dtype, off in ((None, 0.0), ("float32", 1e-6)):
+        model.save(tmp_path / "model.safetensors", dtype=dtype)
+        again = load(tmp_path / "model.safetensors")
+        assert again.relevance_by_name(by="column") == model.relevance_by_name(by="column")
+        np.testing.assert_allclose(again.predict(X), expected, rtol=0, atol=off * np.abs(expected).max())
+    model.to_onnx(tmp_path / "model.onnx")
+    found = runtime.InferenceSession(tmp_path / "model.onnx").run(None, cells_for_onnx(X, model.encoder_))[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
 def test_an_encoding_that_does_not_fit(tmp_path, monkeypatch):
