@@ -12,6 +12,7 @@ import errno
 import functools
 import hashlib
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -181,9 +182,10 @@ class Checkpoint(NoCheckpoint):
             raise FileAccessError(error.errno, told) from error
         except OSError as error:
             advice = "make room on the disk" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "make it writable"
+            reason = os.strerror(error.errno) if error.errno else error
             raise FileAccessError(
                 error.errno,
-                f"Cannot write to checkpoint={str(self.folder)!r}: {error.strerror or error}. Choose another folder, or "
+                f"Cannot write to checkpoint={str(self.folder)!r}: {reason}. Choose another folder, or "
                 f"{advice} and fit again, which goes on from what is there.",
             ) from error
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
 import time
 import zlib
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+from bochner.errors import BochnerError, FileAccessError, MissingFileError
 
 try:
     import fcntl
@@ -23,6 +26,19 @@ PARTIAL = ".part"
 """The suffix of a file that is not complete."""
 NAME_KEPT = 50
 """Characters of a file's name that begin the name of its incomplete one, which file systems allow 255 bytes."""
+SYSTEM = {
+    errno.ENOSPC: "the disk is full, and nothing was written. Make room, or write elsewhere.",
+    errno.EFBIG: "the file is larger than it may be here, and nothing was written. Raise the limit, or write elsewhere.",
+    errno.EDQUOT: "the quota of the disk is used up, and nothing was written. Make room, or write elsewhere.",
+    errno.EACCES: "there is no permission for that. Choose another place, or change the permissions.",
+    errno.EPERM: "there is no permission for that. Choose another place, or change the permissions.",
+    errno.EROFS: "this file system is read-only. Write elsewhere.",
+    errno.EISDIR: "this is a folder. Give the name of a file.",
+    errno.EEXIST: "a part of this path is a file, not a folder. Give another path.",
+    errno.ENOTDIR: "a part of this path is a file, not a folder. Give another path.",
+    errno.ENOENT: "there is no such file or folder. Check the path.",
+}
+"""What the system's errors mean, and what to do."""
 
 
 class Log:
@@ -91,16 +107,48 @@ class Log:
 def replace_file(path: Path, write: Callable[[Any], None]) -> None:
     """Write a file that is there as a whole or not at all; of several writers at a time the last one to end has it."""
     partial = path.with_name(f"{path.name[:NAME_KEPT]}.{secrets.token_hex(4)}{PARTIAL}")
-    opened = open(partial, "xb")  # noqa: SIM115, outside of try: where it fails, nothing here is to be removed
+    with writing(path):
+        opened = open(partial, "xb")  # noqa: SIM115, outside of try: where it fails, nothing here is to be removed
+        try:
+            with opened as file:
+                write(file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, path)
+        except BaseException:
+            suppressed(partial.unlink)
+            raise
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """A context in which the system's errors name the file that was to be written, and say what to do."""
+    with _told(path, "written"):
+        if path.is_dir():
+            raise FileAccessError(errno.EISDIR, f"{path} cannot be written: {SYSTEM[errno.EISDIR]}", str(path))
+        yield
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """The same for a file that was to be read."""
+    with _told(path, "read"):
+        yield
+
+
+@contextmanager
+def _told(path: Path, done: str) -> Iterator[None]:
     try:
-        with opened as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    except BaseException:
-        suppressed(partial.unlink)
+        yield
+    except BochnerError:
         raise
+    except OSError as error:
+        why = SYSTEM.get(error.errno or 0, f"{error.strerror or error}. Choose another place.")
+        if error.errno == errno.ENOENT and done == "written":
+            why = f"there is no folder {path.absolute().parent}. Make it first."
+        if error.errno == errno.ENOENT:
+            raise MissingFileError(error.errno, f"{path} cannot be {done}: {why}", str(path)) from error
+        raise FileAccessError(error.errno, f"{path} cannot be {done}: {why}", str(path)) from error
 
 
 def write_all(file: Any, data: bytes) -> None:

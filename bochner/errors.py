@@ -41,7 +41,13 @@ class FileContentError(InputError):
 
 
 class FileAccessError(BochnerError, OSError):
-    """A file or a folder that cannot be read or written."""
+    """A file or a folder that cannot be read or written.
+
+    Where the system said why, ``errno`` and ``filename`` are its own, and the message is still only what it says.
+    """
+
+    def __str__(self) -> str:
+        return self.strerror or super().__str__()
 
 
 class MissingFileError(FileAccessError, FileNotFoundError):

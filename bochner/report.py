@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import os
 import re
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -18,6 +17,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from bochner.durable import replace_file, writing
 from bochner.errors import InputError
 
 _SIGNATURES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"<?xml", "image/svg+xml"), (b"<svg", "image/svg+xml"))
@@ -136,16 +136,9 @@ def render(page: Page) -> str:
 def write(page: Page, path: str | os.PathLike[str]) -> Path:
     """Write the page to ``path`` and return it; the folder is made, and no reader ever sees half a page."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(render(page))
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(path, lambda file: file.write(render(page).encode()))
     return path
 
 

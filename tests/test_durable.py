@@ -8,6 +8,8 @@ import pytest
 
 from bochner import durable
 from bochner.durable import PARTIAL, Log, replace_file
+from bochner.errors import FileAccessError, MissingFileError
+from bochner.rows import UnreadableError
 
 LOG = "log"
 RECORDS = [{"question": str(k), "value": value} for k, value in enumerate([0.1, 1e-300, float("inf"), -0.0, 1 / 3])]
@@ -90,10 +92,58 @@ def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path, error):
         file.write(b"ne")
         raise error
 
-    with pytest.raises(type(error)):
+    with pytest.raises(FileAccessError if isinstance(error, OSError) else type(error)):
         replace_file(path, fail)
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["file"]
+
+
+WHY = {
+    errno.ENOSPC: "the disk is full, and nothing was written. Make room, or write elsewhere.",
+    errno.EFBIG: "the file is larger than it may be here, and nothing was written. Raise the limit, or write elsewhere.",
+    errno.EROFS: "this file system is read-only. Write elsewhere.",
+    errno.EACCES: "there is no permission for that. Choose another place, or change the permissions.",
+    errno.EIO: "Input/output error. Choose another place.",
+}
+
+
+@pytest.mark.parametrize("number", WHY, ids=errno.errorcode.get)
+@pytest.mark.parametrize("function", ["open", "fsync", "replace"])
+def test_what_the_system_refuses_is_told_of_the_file_that_was_asked_for(number, function, tmp_path, monkeypatch):
+    path = tmp_path / "model"
+    path.write_bytes(b"old")
+
+    def refuse(*_args, **_options):
+        raise OSError(number, os.strerror(number), "model.1234.part")
+
+    monkeypatch.setattr(*(durable, "open", refuse) if function == "open" else (os, function, refuse), raising=False)
+    with pytest.raises(FileAccessError) as caught:
+        replace_file(path, lambda file: file.write(b"new"))
+    assert str(caught.value) == f"{path} cannot be written: {WHY[number]}"
+    assert (caught.value.errno, caught.value.filename) == (number, str(path))
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["model"]
+
+
+def test_a_folder_that_is_missing_or_no_folder_is_told(tmp_path):
+    with pytest.raises(MissingFileError) as caught:
+        replace_file(tmp_path / "no" / "model", lambda file: file.write(b"new"))
+    assert str(caught.value) == (f"{tmp_path}/no/model cannot be written: there is no folder {tmp_path}/no. Make it first.")
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(FileAccessError, match=r"file/model cannot be written: a part of this path is a file, .* Give ano"):
+        replace_file(tmp_path / "file" / "model", lambda file: file.write(b"new"))
+    with pytest.raises(FileAccessError, match=r"cannot be written: this is a folder. Give the name of a file."):
+        replace_file(tmp_path, lambda file: file.write(b"new"))
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_errors_of_what_writes_stay_what_they_are(tmp_path):
+    def fail(_):
+        raise UnreadableError("rows.csv could not be read")
+
+    with pytest.raises(UnreadableError, match=r"^rows.csv could not be read$"):
+        replace_file(tmp_path / "file", fail)
+    assert os.listdir(tmp_path) == []
 
 
 def test_two_writers_of_one_file_do_not_meet(tmp_path):

@@ -14,6 +14,7 @@ import pytest
 
 import bochner
 from bochner import KernelRegressor, open_rows
+from bochner.errors import FileAccessError, MissingFileError
 from tests.estimators.learners import small, table
 
 ROOT = Path(__file__).parents[1]
@@ -69,9 +70,36 @@ def test_a_full_disk_leaves_the_old_model(model, tmp_path):
     most = len(before) // 2
     run = in_a_small_disk(f"import bochner\nbochner.load({str(path)!r}).save({str(path)!r})", most)
     assert run.returncode == 1
-    assert "OSError" in run.stderr.splitlines()[-1]
+    assert run.stderr.splitlines()[-1] == (
+        f"bochner.errors.FileAccessError: {path} cannot be written: the file is larger than it may be here, and nothing was "
+        "written. Raise the limit, or write elsewhere."
+    )
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["model.safetensors"]
+
+
+@pytest.mark.parametrize("method", ["save", "to_onnx", "report"])
+def test_what_a_model_cannot_write_is_told_by_the_name_that_was_given(method, model, tmp_path):
+    pytest.importorskip({"save": "safetensors", "to_onnx": "onnx", "report": "matplotlib"}[method])
+    (tmp_path / "file").write_bytes(b"")
+    path = tmp_path / "file" / "model"
+    with pytest.raises(FileAccessError) as caught:
+        getattr(model, method)(path)
+    why = "a part of this path is a file, not a folder. Give another path."
+    assert str(caught.value) == f"{path} cannot be written: {why}"
+    if method != "report":  # which makes its folder
+        with pytest.raises(MissingFileError, match=r"model cannot be written: there is no folder .*/no. Make it first."):
+            getattr(model, method)(tmp_path / "no" / "model")
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_model_that_is_not_there_is_told(tmp_path):
+    with pytest.raises(MissingFileError) as caught:
+        bochner.load(tmp_path / "model.safetensors")
+    told = "there is no such file or folder. Check the path."
+    assert str(caught.value) == f"{tmp_path}/model.safetensors cannot be read: {told}"
+    with pytest.raises(FileAccessError, match=r"cannot be read: this is a folder. Give the name of a file."):
+        bochner.load(tmp_path)
 
 
 def test_a_full_disk_leaves_the_old_predictions(model, tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import sys
@@ -13,6 +12,7 @@ from functools import wraps
 from typing import Any, NoReturn
 
 from bochner.cli.wording import blames_an_option, in_options
+from bochner.durable import SYSTEM
 from bochner.errors import BochnerError
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
@@ -79,7 +79,7 @@ def _let_go_of_output() -> None:
 
 def in_words(error: Exception) -> str:
     """An error as a sentence for whoever typed the command."""
-    if isinstance(error, OSError) and error.errno is not None and error.errno in SYSTEM:
+    if isinstance(error, OSError) and not isinstance(error, BochnerError) and error.errno in SYSTEM:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{SYSTEM[error.errno]}"
     if isinstance(error, MemoryError):
@@ -87,20 +87,6 @@ def in_words(error: Exception) -> str:
     expected = isinstance(error, ValueError | OSError | ImportError | RuntimeError)
     text = in_options(str(error) or type(error).__name__)
     return text if expected else f"{type(error).__name__}: {text} (with {TRACE}=1 in the environment it says where)"
-
-
-SYSTEM = {
-    errno.ENOSPC: "the disk is full, and nothing was written. Make room, or write elsewhere.",
-    errno.EFBIG: "the file is larger than it may be here, and nothing was written. Raise the limit, or write elsewhere.",
-    errno.EDQUOT: "the quota of the disk is used up, and nothing was written. Make room, or write elsewhere.",
-    errno.EACCES: "there is no permission for that. Choose another place, or change the permissions.",
-    errno.EPERM: "there is no permission for that. Choose another place, or change the permissions.",
-    errno.EROFS: "this file system is read-only. Write elsewhere.",
-    errno.EISDIR: "this is a folder. Give the name of a file.",
-    errno.ENOTDIR: "a part of this path is a file, not a folder.",
-    errno.ENOENT: "there is no such file or folder.",
-}
-"""What the system's errors mean here."""
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import platform
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +34,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Array
-from bochner.durable import replace_file
+from bochner.durable import reading, replace_file
 from bochner.errors import MissingPackageError
 from bochner.persistence import registry
 from bochner.persistence.checks import check_model
@@ -312,8 +313,8 @@ def _refuse_name(cls: type, name: str) -> None:
 def _read(path: Path) -> tuple[dict[str, str], dict[str, Array]]:
     """Metadata and arrays of a file of safetensors; no array takes more memory than the file has bytes."""
     library = _safetensors()
-    size = path.stat().st_size
-    with open(path, "rb") as file:
+    with reading(path), open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
         start = file.read(9)
     length = int.from_bytes(start[:8], "little")
     if len(start) < 9 or start[8:] != b"{" or length > min(size - 8, LARGEST_HEADER):

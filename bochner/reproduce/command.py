@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bochner.durable import replace_file, write_all
+from bochner.errors import FileAccessError
 from bochner.progress import note
 from bochner.reproduce.errors import ReproduceError
 from bochner.reproduce.experiments import EXPERIMENTS, SIZES, Experiment
@@ -89,7 +90,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "bochner reproduce"
     asked = parser(prog).parse_args(arguments)
     try:
         return reproduce(asked)
-    except ValueError as error:
+    except (ValueError, FileAccessError) as error:
         note(f"{prog}: {' '.join(str(error).split())}")
         return WRONG
     except OSError as error:

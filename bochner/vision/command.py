@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from bochner.durable import replace_file, write_all
+from bochner.errors import FileAccessError
 from bochner.progress import note
 from bochner.vision import recognition, show
 from bochner.vision.best_and_worst import class_panels, rated_images
@@ -94,7 +95,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "bochner voc") -> i
         if asked.step != "segments":
             _check_longest(Folders(asked.out).proposals, asked.longest)
         return STEPS[asked.step][0](asked, dataset, dataset.names[: asked.limit])
-    except (ValueError, RunError) as error:
+    except (ValueError, RunError, FileAccessError) as error:
         note(f"{prog} {asked.step}: {error}")
         return WRONG
     except OSError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import copy
@@ -166,9 +167,8 @@ class Store:
             text = json.dumps(self.configuration, indent=1).encode()
             replace_file(self.folder / HEADER, lambda file: write_all(file, text))
         except OSError as error:
-            raise StoreError(
-                f"{self.folder}: cannot write here ({error.strerror or error}); give another folder (--out)."
-            ) from error
+            reason = os.strerror(error.errno) if error.errno else error
+            raise StoreError(f"{self.folder}: cannot write here ({reason}); give another folder (--out).") from error
 
 
 def read_header(folder: Path) -> dict[str, Any] | None:
