@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from bochner.errors import NotEnoughMemoryError
@@ -19,6 +20,20 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error says that a device has no room: PyTorch's, which is not imported here, and that of its host."""
     told = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
     return isinstance(error, RuntimeError) and told
+
+
+@contextmanager
+def told_of_devices() -> Iterator[None]:
+    """A context in which a device without room for what no smaller block would help is told as a MemoryError of ours."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        raise NotEnoughMemoryError(
+            "The device has no room for matrices of all pairs of features or data centres, which are no smaller for fewer "
+            "rows at a time: let go of other arrays there, give fewer n_features or n_centres, or leave out device=."
+        ) from error
 
 
 def each_block(n_rows: int, size: int, work: Callable[[slice], T]) -> Generator[tuple[slice, T], None, None]:

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.arrays import Array
 from bochner.blas import same_bits
 from bochner.engines.dask_rows import DaskRows, Place, dask_layout, is_dask, map_rows
+from bochner.engines.smaller_blocks import told_of_devices
 from bochner.errors import InputError
 from bochner.estimators.blocks import (
     as_source,
@@ -55,9 +56,9 @@ def block_by_block(method: Method) -> Method:
         if is_dask(X):
             return _by_partition(method, self, X, *args, **options)
         if not on_disk(X):
-            with same_bits():
+            with same_bits(), told_of_devices():
                 return method(self, X, *args, **options)
-        with closing(new_blocks(self, as_source(X))) as blocks, same_bits():
+        with closing(new_blocks(self, as_source(X))) as blocks, same_bits(), told_of_devices():
             return _stack([method(self, block, *args, **options) for block in blocks])
 
     return cast(Method, each)

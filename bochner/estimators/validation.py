@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, _get_feature_names, v
 from bochner.arrays import Array, fetch, gpu_of, is_foreign, namespace
 from bochner.blas import same_bits
 from bochner.engines.dask_rows import is_dask
+from bochner.engines.smaller_blocks import told_of_devices
 from bochner.errors import InputError
 from bochner.estimators.encoding import column_names, encoded, encoder_of
 from bochner.kernels import Kernel
@@ -222,7 +223,7 @@ def all_or_nothing(fit: Method) -> Method:
         before, start = dict(vars(self)), perf_counter()
         earlier = before.get("fit_seconds_", 0.0) if fit.__name__ == "partial_fit" else 0.0
         try:
-            with same_bits():
+            with same_bits(), told_of_devices():
                 fit(self, *args, **options)
             self.fit_seconds_ = earlier + perf_counter() - start
             return self

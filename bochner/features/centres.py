@@ -166,7 +166,10 @@ class CentreMap:
         where = str(like.dtype), str(getattr(like, "device", "cpu"))
         if where not in self._elsewhere:
             self._elsewhere.clear()
-            self._elsewhere[where] = replace(self, centres=centres)
+            copy = replace(self, centres=centres)
+            if is_foreign(centres):
+                _ = copy.factor  # before any block of rows: smaller ones would make no room for it
+            self._elsewhere[where] = copy
         return self._elsewhere[where]
 
     def with_kernel(self, kernel: Kernel) -> CentreMap:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any, cast
 
@@ -11,6 +12,7 @@ from bochner.arrays import gpu_of
 from bochner.criteria import Criterion
 from bochner.descent import Descent, Level
 from bochner.engines.devices import DeviceFolds, free_room
+from bochner.engines.smaller_blocks import SmallerBlocksWarning, is_out_of_memory
 from bochner.features import FeatureMap
 from bochner.folds import FoldedRows, Folds
 from bochner.full_ridge import FullHeldOutError
@@ -33,6 +35,8 @@ MATRICES = 6
 as many; it does so wherever it can."""
 LAST_FACTOR = 1.15
 """By how much distances change at the very last, where every row is a centre and there are few enough of them."""
+LEAST_CENTRES = 100
+"""A device that has no room for the pairs of twice as many is given up."""
 STILL_HELPS = 0.005
 """The metric takes a step at full size where the step before lowered the error by this part."""
 
@@ -40,23 +44,48 @@ STILL_HELPS = 0.005
 def finished(folds: FoldedRows, candidate: Candidate, finish: str, descent: Descent, teacher: Teacher) -> LearnedKernel:
     """The chosen kernel fitted on all rows, on centres or on random features."""
     if finish == "centres":
-        found, criterion = _on_centres(folds, candidate, teacher)
-    else:
-        level = Level(teacher.metric.n_features, folds.n, 0, most_validated=MOST_VALIDATED)
-        found, criterion = on_features(folds, candidate, level, teacher)
-    return LearnedKernel.of(criterion, cast(FeatureMap, found.feature_map), found.evaluation, descent)
+        return _on_as_many_as_fit(folds, candidate, descent, teacher)
+    level = Level(teacher.metric.n_features, folds.n, 0, most_validated=MOST_VALIDATED)
+    return _learned(on_features(folds, candidate, level, teacher), descent)
 
 
-def _on_centres(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> tuple[Candidate, Criterion]:
-    """The candidate on the centres of the finish; its metric takes steps there if the ones before still helped.
+def _learned(found: tuple[Candidate, Criterion], descent: Descent) -> LearnedKernel:
+    candidate, criterion = found
+    return LearnedKernel.of(criterion, cast(FeatureMap, candidate.feature_map), candidate.evaluation, descent)
+
+
+def _on_as_many_as_fit(folds: FoldedRows, candidate: Candidate, descent: Descent, teacher: Teacher) -> LearnedKernel:
+    """The candidate on every row or some centres, and on half of them while a device has no room for all of their pairs.
+
+    A number of centres that somebody gave is kept, or refused.
+    """
+    plan = teacher.metric
+    every_row, n_centres = plan.every_row(folds), plan.centres_for(folds.n_to_fit, by_sums=False)
+    while True:
+        try:
+            if every_row:
+                return _learned(_on_every_row(folds, candidate, teacher), descent)
+            return _learned(_on_centres(folds, candidate, teacher, n_centres), descent)
+        except RuntimeError as error:
+            if not is_out_of_memory(error) or plan.n_centres is not None or n_centres < 2 * LEAST_CENTRES:
+                raise
+        n_centres = n_centres if every_row else n_centres // 2
+        every_row = False
+        warnings.warn(
+            f"The device has no room for all pairs of so many data centres: going on with {n_centres:,} of them at most, "
+            "which may be less accurate. To have room, let go of other arrays there.",
+            SmallerBlocksWarning,
+            stacklevel=2,
+        )
+
+
+def _on_centres(folds: FoldedRows, candidate: Candidate, teacher: Teacher, most: int) -> tuple[Candidate, Criterion]:
+    """The candidate on ``most`` centres or fewer; its metric takes steps there if the ones before still helped.
 
     On the host it does so only where that takes little time.
     """
-    if teacher.metric.every_row(folds):
-        return _on_every_row(folds, candidate, teacher)
-    n_centres = teacher.metric.centres_for(folds.n_to_fit, by_sums=False)
-    by_sums = teacher.iterated is None or _by_sums(folds, float(folds.n) * n_centres**2, n_centres)
-    n_centres = teacher.metric.centres_for(folds.n_to_fit, by_sums=by_sums)
+    by_sums = teacher.iterated is None or _by_sums(folds, float(folds.n) * most**2, most)
+    n_centres = min(most, teacher.metric.centres_for(folds.n_to_fit, by_sums=by_sums))
     work = float(folds.n) * n_centres**2
     criterion = teacher.criterion if by_sums else cast(Any, teacher.iterated)
     stage = Stage(folds.n, n_centres, 0, keep=1)

@@ -3,11 +3,17 @@
 import numpy as np
 import pytest
 
-from bochner import KernelClassifier, KernelRegressor
+from bochner import KernelClassifier, KernelRegressor, uncertainty
 from bochner.engines.devices import DeviceStream, on_device
 from bochner.engines.smaller_blocks import SmallerBlocksWarning, each_block
+from bochner.errors import NotEnoughMemoryError
+from bochner.features import centres
+from bochner.features.centres import CentreKernels
 from bochner.features.fourier import FourierMap
 from bochner.folds import Folds, Rows
+from bochner.full_ridge import FullRidge
+from bochner.metric_learning import MetricPlan, finish
+from bochner.statistics import MomentSum
 
 torch = pytest.importorskip("torch")
 SEEN = "ran out of memory: going on with blocks of fewer rows"
@@ -109,3 +115,143 @@ def test_rows_that_do_not_fit_at_once_come_in_blocks(monkeypatch):
         there = on_device(folds, "cpu")
     assert isinstance(there, DeviceStream)
     np.testing.assert_array_equal(np.concatenate([rows.X.numpy() for _, rows in there.chunks()]), X)
+
+
+# -- data centres, and what does not depend on the size of a block --------------------------------------------------------
+
+
+def on_centres(**options):
+    """A learner on data centres, on a device."""
+    return KernelRegressor(
+        "gaussian", **{"finish": "centres", "metric": "diagonal", "device": "cpu", "tol": 0.9, "random_state": 0, **options}
+    )
+
+
+def problem(n=150):
+    X = np.random.default_rng(0).standard_normal((n, 3))
+    return X, np.sin(2 * X[:, 0]) + X[:, 1]
+
+
+def test_products_with_centres_come_in_smaller_blocks(monkeypatch):
+    """In sums and in predictions alike: as many rows as fit, and the same model but for rounding."""
+    X, y = problem()
+    whole = on_centres(n_centres=40).fit(X, y)
+    expected, forward, seen = whole.predict(X, return_std=True), CentreKernels.forward, []
+
+    def limited(self, X, *args, **options):
+        if isinstance(X, torch.Tensor):
+            if X.shape[0] > 20:
+                raise full()
+            seen.append(X.shape[0])
+        return forward(self, X, *args, **options)
+
+    monkeypatch.setattr(CentreKernels, "forward", limited)
+    with pytest.warns(SmallerBlocksWarning, match=SEEN):
+        model = on_centres(n_centres=40).fit(X, y)
+    assert 0 < max(seen) <= 20
+    seen.clear()
+    with pytest.warns(SmallerBlocksWarning, match=SEEN):
+        found = model.predict(X, return_std=True)
+    assert 0 < max(seen) <= 20
+    for some, others in zip(found, expected, strict=True):
+        np.testing.assert_allclose(some, others, rtol=1e-6, atol=1e-6)
+
+
+def room_for(monkeypatch, n_centres):
+    """A device on which the last regression has room for the pairs of so many centres."""
+
+    class Small(finish.CentreSpace):
+        def evaluate(self, *args, **options):
+            if len(self.centres) > n_centres:
+                raise full()
+            return super().evaluate(*args, **options)
+
+    monkeypatch.setattr(finish, "CentreSpace", Small)
+
+
+FEWER = "no room for all pairs of so many data centres: going on with {} of them at most"
+NO_ROOM = "no room for matrices of all pairs .* give fewer n_features or n_centres, or leave out device="
+
+
+def test_centres_whose_pairs_do_not_fit_are_fewer(monkeypatch):
+    monkeypatch.setattr(finish, "LEAST_CENTRES", 20)
+    room_for(monkeypatch, 40)
+    with pytest.warns(SmallerBlocksWarning) as told:
+        model = on_centres().fit(*problem())
+    assert [FEWER.format(n) in str(each.message) for n, each in zip((75, 37), told, strict=True)] == [True, True]
+    assert len(model.feature_map_.centres) == 37
+
+
+@pytest.mark.parametrize("options", [{"n_centres": 120}, {}])
+def test_centres_that_somebody_gave_and_too_few_of_them_are_refused(monkeypatch, options):
+    room_for(monkeypatch, 40)
+    with pytest.raises(NotEnoughMemoryError, match=NO_ROOM):
+        on_centres(**options).fit(*problem())
+
+
+def test_every_row_a_centre_becomes_some_of_them(monkeypatch):
+    """Where the factor of the whole kernel matrix has no room, sums of products with centres may have it."""
+    X, y = problem(200)
+    solve, sizes = FullRidge.solve, []
+
+    def limited(self, log_alpha):
+        sizes.append(self.rows.shape[0])
+        if sizes[-1] == len(X):  # the last of all factors, of all rows to fit
+            raise full()
+        return solve(self, log_alpha)
+
+    monkeypatch.setattr(MetricPlan, "every_row", lambda self, folds: folds.n >= len(X))
+    monkeypatch.setattr(FullRidge, "solve", limited)
+    with pytest.warns(SmallerBlocksWarning, match=FEWER.format(200)):
+        model = on_centres().fit(X, y)
+    assert sizes[-1] == len(X)
+    assert model.finish_ == "centres"
+    assert model.score(X, y) > 0.9
+
+
+def test_sums_of_all_pairs_of_features_that_do_not_fit(monkeypatch):
+    begin = MomentSum.__init__
+
+    def no_room(self, n_features, n_targets, like=None):
+        if isinstance(like, torch.Tensor):
+            raise full()
+        begin(self, n_features, n_targets, like=like)
+
+    monkeypatch.setattr(MomentSum, "__init__", no_room)
+    with pytest.raises(NotEnoughMemoryError, match=NO_ROOM):
+        KernelRegressor("gaussian", n_features=16, device="cpu").fit(*problem())
+
+
+def test_factors_of_all_pairs_of_centres_that_do_not_fit(monkeypatch):
+    """Which are made before any block, so that none is halved for them."""
+    cholesky = centres.cholesky
+
+    def no_room(matrix, *args, **options):
+        if isinstance(matrix, torch.Tensor):
+            raise full()
+        return cholesky(matrix, *args, **options)
+
+    monkeypatch.setattr(centres, "cholesky", no_room)
+    with pytest.raises(NotEnoughMemoryError, match=NO_ROOM):
+        on_centres().fit(*problem())
+
+
+def test_deviations_whose_factor_does_not_fit(monkeypatch):
+    model = on_centres(n_centres=20).fit(*problem())
+
+    def no_room(*args):
+        raise full()
+
+    monkeypatch.setattr(uncertainty, "quadratic_form", no_room)
+    with pytest.raises(NotEnoughMemoryError, match=NO_ROOM):
+        model.predict(problem()[0], return_std=True)
+
+
+def test_other_errors_of_a_fit_pass(monkeypatch):
+    def wrong(*args):
+        raise RuntimeError("expected scalar type Float")
+
+    monkeypatch.setattr(FullRidge, "solve", wrong)
+    monkeypatch.setattr(MetricPlan, "every_row", lambda self, folds: folds.n >= 150)
+    with pytest.raises(RuntimeError, match="expected scalar type"):
+        on_centres().fit(*problem())
