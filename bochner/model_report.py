@@ -13,8 +13,10 @@ import numpy as np
 
 import bochner
 from bochner.estimators.encoding import column_names, origin_names
-from bochner.estimators.summary import facts, kernel_in_words, seconds_in_words, spectra
-from bochner.plots.overview import Picture, has_full_metric, pictures, unseen_records
+from bochner.estimators.summary import facts, kernel_in_words, seconds_in_words, spectra, steps
+from bochner.plots.overview import Picture, has_full_metric, pictures
+from bochner.plots.selection import compared, in_words
+from bochner.plots.spectrum import visible_directions
 from bochner.plots.themes import theme
 from bochner.report import Block, Code, Figure, Page, Section, Table, Text, figure_bytes, write
 from bochner.scores import class_scores, scores
@@ -146,7 +148,9 @@ def _quality(model: Any, X: Any, y: Any, weight: Any, drawn: list[Picture]) -> I
             yield Table(header, class_scores(model, X, y, weight), caption="Class by class")
     elif hasattr(model, "predict"):
         yield Text("No rows were given to this report: write it with X and y of rows that the model has not seen for more.")
-    yield from _figures(drawn, "predicted against true", "calibration", "error with fewer features")
+    yield from _figures(
+        drawn, "predicted against true", "calibration", "error with fewer features", "error with fewer centres"
+    )
 
 
 def _unit(model: Any) -> str:
@@ -166,7 +170,7 @@ def _learned(model: Any, drawn: list[Picture]) -> Iterator[Block]:
             ["direction", "share", "strength", "weights of standardised columns"],
             [
                 [i + 1, f"{each['share']:.1%}", f"{each['strength']:.3g}", _signed(each["weights"])]
-                for i, each in enumerate(model.leading_directions(3))
+                for i, each in enumerate(visible_directions(model, 3))
             ],
             caption="Leading directions of the metric",
         )
@@ -244,7 +248,7 @@ def _encoded_columns(model: Any) -> dict[str, list[list[str]]]:
 
 def _choice(model: Any, drawn: list[Picture]) -> Iterator[Block]:
     families = sorted((getattr(model, "families_", None) or {}).items(), key=lambda item: item[1]["criterion"])
-    if len(families) > 1:
+    if len(families) > 1 and not getattr(model, "selection_", None):  # which compares more than scales on few features
         rows = [[name, f"{best['criterion']:.4g}", best.get("n_features", DASH), best["n_rows"]] for name, best in families]
         yield Table(["family", "lowest held-out error", "features", "rows"], rows, caption="Kernel families")
     yield from _candidates(model)
@@ -257,18 +261,35 @@ def _choice(model: Any, drawn: list[Picture]) -> Iterator[Block]:
 
 def _candidates(model: Any) -> Iterator[Block]:
     """What was compared on unseen rows: kernels with metrics and finishes, and learned frequencies."""
-    records = sorted(unseen_records(model), key=lambda record: record["error"])[:MOST_ROWS]
-    if records:
-        names = ("kernel", "start", "metric", "finish")
-        rows = [[*(r[name] for name in names), f"{r['error']:.4g}", "yes" if r["chosen"] else ""] for r in records]
+    found = compared(model)
+    if found:
+        rows = [
+            [each.name + (" (chosen)" if each.chosen else ""), f"{each.mean:.4g}", len(each.errors)]
+            for each in found[:MOST_TRIALS]
+        ]
         error = "log loss" if hasattr(model, "classes_") else "mean squared error"
-        yield Table([*names, error, "chosen"], rows, caption="Compared on unseen rows")
+        first = f", first {len(rows)} of {len(found)}" if len(rows) < len(found) else ""
+        caption = f"Compared on unseen rows{first}: kernel, start, metric, finish"
+        yield Table(["candidate", error, "parts"], rows, caption=caption)
+        yield Text(in_words(found))
+        yield from _as_fitted(model)
     if spectra(model):
         rows = []
         for r in spectra(model):
             strength = f"{r['strength']:g}" if np.isfinite(r["strength"]) else DASH
             rows.append([r["spectrum"], strength, f"{r['error']:.4g}", "yes" if r["chosen"] else ""])
         yield Table(["frequencies", "strength of the penalty", "error", "chosen"], rows, caption="Learned frequencies")
+
+
+def _as_fitted(model: Any) -> Iterator[Text]:
+    """The last record of a search: the chosen candidate on all rows."""
+    last = model.selection_[-1]
+    if last["stage"] == "finish":
+        error = "log loss" if hasattr(model, "classes_") else "mean squared error"
+        yield Text(
+            f"The chosen one was then fitted on {last['n_rows']:,} rows with {last['n_centres']:,} centres: {error} "
+            f"{last['error']:.4g} on parts that were held out, by which its width and penalty were searched once more."
+        )
 
 
 def _trials(model: Any) -> Iterator[Block]:
@@ -304,7 +325,10 @@ def _time(model: Any) -> Iterator[Block]:
     if seconds is not None:
         yield Text(f"The fit took {seconds_in_words(seconds)}.")
     history = getattr(model, "history_", None)
-    if history:
+    if getattr(model, "selection_", None) and seconds is not None:
+        rows = [[step, n or DASH, f"{time:.2g} s"] for step, n, time in steps(model)]
+        yield Table(["step", "kernels tried", "time"], rows, caption="Steps of the fit")
+    elif history:
         rows, start = [], 0.0
         for level in sorted({record["level"] for record in history}):
             some = [record for record in history if record["level"] == level]

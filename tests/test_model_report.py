@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import pickle
 import re
@@ -13,10 +14,12 @@ from sklearn.datasets import load_diabetes, load_wine
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, log_loss, mean_absolute_error, precision_score, r2_score
 
 from bochner import FourierFeatures, KernelClassifier, KernelRegressor, MultipleKernelClassifier, MultipleKernelRegressor
+from bochner.estimators import summary
 from bochner.exact import GMKLClassifier, KernelRidgeGD
-from bochner.report import Code, Figure, Table
+from bochner.report import Code, Figure, Table, Text
 from bochner.scores import class_scores, scores
 from tests.browsers import DESK, PHONE, chromium, opened
+from tests.default_models import default_classifier, default_regressor, default_rows
 
 pytest.importorskip("matplotlib").use("Agg")
 pytest.importorskip("pandas")
@@ -60,6 +63,8 @@ def models(wine):
         "views": (MultipleKernelRegressor("gaussian", n_features=20, random_state=0).fit(views, sines), views, sines),
         "two targets": (free.fit(rows, two), rows, two),
         "features": (FourierFeatures(random_state=0).fit(X), None, None),
+        "default": (default_regressor(), *default_rows(seed=1)),
+        "default classes": (default_classifier(), default_rows(seed=1)[0], np.repeat(["low", "high"], 60)),
     }
 
 
@@ -70,9 +75,11 @@ def blocks(page, title, kind):
 
 
 NAMES = ("regressor", "metric", "exact", "classifier", "many", "sum", "histograms", "views", "two targets", "features")
+DEFAULTS = ("default", "default classes")
+"""Models of the default settings: a metric, on centres."""
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *DEFAULTS])
 def test_every_estimator_has_a_report_with_rows_and_without(models, name):
     model, X, y = models[name]
     page = model_page(model, X, y)
@@ -162,18 +169,83 @@ def test_columns_that_were_encoded_stand_below_those_of_the_table():
     assert [label.get_text() for label in plot_relevance(model, ax).get_yticklabels()] == list(whole)
 
 
-def test_how_it_was_chosen_has_families_candidates_and_trials(models):
+def test_how_it_was_chosen_has_families_and_trials(models):
     model = models["regressor"][0]
     families = blocks(model_page(model), "How it was chosen", Table)[0]
     assert {row[0] for row in families.rows} == set(model.families_)
     errors = [float(row[1]) for row in families.rows]
     assert errors == sorted(errors)
-    compared = blocks(model_page(models["metric"][0]), "How it was chosen", Table)[0]
-    assert compared.caption == "Compared on unseen rows"
-    assert "yes" in [row[5] for row in compared.rows]
     many = models["many"][0]
     trials = blocks(model_page(many), "How it was chosen", Table)[0]
     assert float(trials.rows[0][4]) == pytest.approx(min(trial["error"] for trial in many.trials_), rel=1e-3)
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_candidates_have_one_line_each_and_the_chosen_one_is_first(models, name):
+    model = models[name][0]
+    table = blocks(model_page(model), "How it was chosen", Table)[0]
+    errors: dict[str, list[float]] = {}
+    for r in model.selection_:
+        if r["stage"] == "unseen rows":
+            errors.setdefault(f"{r['kernel']}, {r['start']}, {r['metric']}, {r['finish']}", []).append(r["error"])
+    shown = [str(row[0]).removesuffix(" (chosen)") for row in table.rows]
+    assert len(set(shown)) == len(shown) == min(12, len(errors))
+    for row, candidate in zip(table.rows, shown, strict=True):
+        assert float(row[1]) == pytest.approx(np.mean(errors[candidate]), rel=1e-3)
+        assert row[2] == len(errors[candidate])
+    most = max(len(some) for some in errors.values())
+    everywhere = {candidate: np.mean(some) for candidate, some in errors.items() if len(some) == most}
+    assert most == 3
+    assert table.rows[0][0] == f"{min(everywhere, key=everywhere.get)} (chosen)"
+    assert sum(str(row[0]).endswith("(chosen)") for row in table.rows) == 1
+    cut = f", first 12 of {len(errors)}" if len(errors) > 12 else ""
+    assert table.caption == f"Compared on unseen rows{cut}: kernel, start, metric, finish"
+
+
+def test_words_of_candidates_are_explained_and_the_last_fit_is_told(models):
+    model = models["default"][0]
+    words, last = blocks(model_page(model), "How it was chosen", Text)
+    for record in model.selection_:
+        assert f"{record['start']}: " in words.text
+        assert f"{record['metric']}: " in words.text
+    assert "units: " not in words.text  # a start of many columns
+    finish = model.selection_[-1]
+    assert finish["stage"] == "finish"
+    assert f"on 120 rows with 120 centres: mean squared error {finish['error']:.4g}" in last.text
+
+
+def test_families_are_shown_where_scales_were_all_that_was_learned(models):
+    captions = {
+        name: [t.caption for t in blocks(model_page(models[name][0]), "How it was chosen", Table)] for name in models
+    }
+    assert "Kernel families" in captions["regressor"]
+    assert all("Kernel families" not in captions[name] for name in DEFAULTS)
+
+
+def test_a_search_is_timed_by_its_steps(models):
+    """Steps are those of the records, and add up to the whole."""
+    model = models["default"][0]
+    (table,) = blocks(model_page(model), "How long it took", Table)
+    steps = {row[0]: (row[1], float(row[2].removesuffix(" s"))) for row in table.rows}
+    n = {stage: sum(r["stage"] == stage for r in model.selection_) for stage in ("search 1", "unseen rows", "finish")}
+    assert steps["scales"][0] == len(model.history_)
+    assert steps["metrics"][0] == n["search 1"]
+    assert steps["comparison on unseen rows"][0] == n["unseen rows"]
+    assert steps["last fit, on all rows"][0] == n["finish"] == 1
+    assert sum(seconds for _, seconds in steps.values()) == pytest.approx(model.fit_seconds_, rel=0.1)
+    assert steps["scales"][1] == pytest.approx(model.history_[-1]["seconds"], rel=0.06)
+
+
+def test_steps_of_a_search_that_ended_in_scales_on_random_features(models):
+    """What the last fit tried is then in history_, and the scales of the search are not."""
+    model = copy.copy(models["default"][0])
+    model.selection_ = [record for record in model.selection_ if record["stage"] != "finish"]
+    found = {step: n for step, n, _ in summary.steps(model)}
+    assert found["last fit, on all rows"] == len(model.history_)
+    assert "scales" not in found
+    assert "scales and metrics" in found
+    told = [text.text for text in blocks(model_page(model), "How it was chosen", Text)]
+    assert not any("was then fitted" in text for text in told)
 
 
 def test_kernels_have_their_weights_and_shares(models):
@@ -237,7 +309,7 @@ def browser():
         yield found
 
 
-@pytest.fixture(scope="module", params=["metric", "many"])
+@pytest.fixture(scope="module", params=["metric", "many", "default"])
 def page(request, models, tmp_path_factory):
     model, X, y = models[request.param]
     path = tmp_path_factory.mktemp("report") / "report.html"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from bochner import FourierFeatures, KernelClassifier, KernelRegressor, MultipleKernelRegressor
+from bochner.estimators.smaller import with_features
 from bochner.kernels import Cauchy, ExponentiatedChi2, Gaussian, Laplacian, Matern, MetricKernel, SkewedChi2
+from tests.default_models import default_classifier, default_regressor, default_rows
 
 mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
@@ -20,6 +24,8 @@ from bochner.plots import (  # noqa: E402
     plot_frequencies,
     plot_learned_kernel,
     plot_model,
+    plot_selection,
+    sizes,
 )
 from bochner.plots.overview import pictures  # noqa: E402
 from bochner.plots.spectrum import frequency_density  # noqa: E402
@@ -104,6 +110,18 @@ def test_columns_that_are_not_there(regressor, ax):
         plot_learned_kernel(KernelRegressor(), ax)
 
 
+def test_a_flat_kernel_looks_flat(ax):
+    """Axes and colours begin at zero: a kernel between 0.998 and one is a line near one, not a bump."""
+    X = np.random.default_rng(0).standard_normal((50, 2))
+    model = FourierFeatures(Gaussian(scale=0.01), n_features=16, random_state=0).fit(X)
+    plot_learned_kernel(model, ax, 0, reach=3.0)
+    low, high = ax.get_ylim()
+    assert low <= 0
+    assert high == pytest.approx(1.05)
+    mesh = plot_learned_kernel(model, Figure().subplots(), (0, 1), reach=3.0).collections[0]
+    assert mesh.get_clim()[0] == 0
+
+
 # -- frequencies ----------------------------------------------------------------------------------------------------------
 
 LAWS = {
@@ -172,6 +190,15 @@ def test_directions_are_the_leading_ones(turned, ax):
         plot_directions(turned, ax, top=0)
 
 
+def test_directions_of_next_to_no_share_are_not_drawn(turned, ax):
+    model = copy.copy(turned)
+    model.metric_ = np.diag([0.0, 4.0, 1e-3, 1.0])
+    plot_directions(model, ax)
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["80%", "20%"]
+    model.metric_ = np.zeros((4, 4))
+    assert len(plot_directions(model, Figure().subplots()).get_xticklabels()) == 1
+
+
 # -- the error with fewer features ----------------------------------------------------------------------------------------
 
 
@@ -192,6 +219,77 @@ def test_errors_of_a_classifier_are_shares_of_rows(rows, ax):
     plot_feature_error(model, X[1::2], y[1::2] > 1, ax)
     assert ax.get_ylabel() == "share of wrong rows"
     assert ax.get_lines()[0].get_ydata()[-1] == pytest.approx(1 - model.score(X[1::2], y[1::2] > 1))
+
+
+def test_errors_with_fewer_centres(ax):
+    """Of all centres it is the error of the model; they are called by their name, and counted once for any scheme."""
+    model, (X, y) = default_classifier(), default_rows(seed=1)
+    labels = np.where(y > 1, "high", "low")
+    plot_feature_error(model, X, labels, ax)
+    assert ax.get_xlabel() == "centres"
+    size, error = ax.get_lines()[0].get_xydata()[-1]
+    assert size == model.feature_map_.n_features
+    assert error == pytest.approx(1 - model.score(X, labels))
+
+
+def test_errors_with_fewer_features_are_computed_once(regressor, rows, monkeypatch):
+    X, y = rows
+    asked = []
+    monkeypatch.setattr(sizes, "with_features", lambda model, n: asked.append(n) or with_features(model, n))
+    (picture,) = [each for each in pictures(regressor, X, y) if each.title == "error with fewer features"]
+    for _ in range(2):
+        picture.draw(Figure().subplots())
+    assert len(asked) == 1 + len(set(asked))  # the most of them twice: once to see whether there are sums
+
+
+# -- candidates -----------------------------------------------------------------------------------------------------------
+
+
+def entry(start, error, *, chosen=False, stage="unseen rows"):
+    recipe = {"kernel": "Gaussian", "start": start, "metric": "given", "finish": "centres"}
+    return {"stage": stage, **recipe, "error": error, "chosen": chosen}
+
+
+def test_candidates_are_ranked_as_they_were_chosen(ax):
+    """By their means, and only those that were judged on every part; a lucky one on a single part comes last."""
+    model = copy.copy(default_regressor())
+    model.selection_ = [
+        entry("scales", 1e-9, stage="search 1"),
+        entry("lucky", 0.01),
+        entry("isotropic", 0.16, chosen=True),
+        entry("evidence", 0.09),
+        entry("isotropic", 0.04, chosen=True),
+        entry("evidence", 0.25),
+    ]
+    plot_selection(model, ax)
+    names = [label.get_text() for label in ax.get_yticklabels()]
+    assert [name.split(", ")[1] for name in names] == ["isotropic", "evidence", "lucky"]
+    dots = [line for line in ax.get_lines() if line.get_marker() == "o"]
+    assert [line.get_fillstyle() for line in dots] == ["full", "none", "none"]
+    np.testing.assert_allclose(dots[0].get_xdata(), [0.4, 0.2])
+    means = [line.get_xdata()[0] for line in ax.get_lines() if line.get_marker() == "|"]
+    np.testing.assert_allclose(means, [0.1**0.5, 0.17**0.5, 0.1])
+
+
+def test_the_first_candidate_is_the_chosen_one():
+    for model in (default_regressor(), default_classifier()):
+        ax = plot_selection(model, Figure().subplots())
+        assert ax.get_lines()[0].get_fillstyle() == "full"
+        assert sum(line.get_fillstyle() == "full" and line.get_marker() == "o" for line in ax.get_lines()) == 1
+
+
+def test_pictures_of_default_settings():
+    """Centres in place of features, no frequencies, and captions that say what the history is of."""
+    X, y = default_rows(seed=1)
+    model = default_regressor()
+    found = {each.title: each for each in pictures(model, X, y)}
+    assert {"candidates", "error with fewer centres", "history"} <= set(found)
+    assert not {"frequencies", "error with fewer features"} & set(found)
+    assert "metrics then grow from" in found["history"].caption
+    ax = found["history"].draw(Figure().subplots())
+    seconds = [record["seconds"] for record in model.history_]
+    assert seconds == sorted(seconds)  # of one descent after the other
+    assert ax.get_xlim()[1] >= seconds[-1]
 
 
 # -- all in one figure ----------------------------------------------------------------------------------------------------

@@ -107,10 +107,12 @@ def _error(model: Any) -> str:
     if error is None:
         return ""
     if hasattr(model, "classes_"):
-        return f"mean {getattr(model, 'loss', 'squared')} loss {error:.4g}"
-    if getattr(model, "loss", "squared") != "squared":
-        return f"mean {model.loss} loss {error:.4g}, in units of standardised targets"
-    return f"{error:.4g} of the variance" + _deviation(model)
+        text = f"mean {getattr(model, 'loss', 'squared')} loss {error:.4g}"
+    elif getattr(model, "loss", "squared") != "squared":
+        text = f"mean {model.loss} loss {error:.4g}, in units of standardised targets"
+    else:
+        text = f"{error:.4g} of the variance" + _deviation(model)
+    return f"{text}; it chose the model, and new rows do somewhat worse"
 
 
 def _deviation(model: Any) -> str:
@@ -135,11 +137,40 @@ def _time(model: Any) -> str:
     trials = getattr(model, "trials_", None)
     parts = [] if seconds is None else [seconds_in_words(seconds)]
     tried = len(history or []) + len(getattr(model, "selection_", []))
-    parts += [f"{_counted(tried, 'kernel')} tried"] if tried else []
+    parts += [f"{_counted(tried, 'evaluation')} of kernels"] if tried else []
     parts += [f"{_counted(len(trials), 'model')} compared"] if trials else []
     if getattr(model, "converged_", None) is False:
         parts.append("not converged")
     return ", ".join(parts)
+
+
+def steps(model: Any) -> list[tuple[str, int, float]]:
+    """The steps of a fit that compared metrics: what they are, how many kernels each tried, and its seconds.
+
+    ``selection_`` says when each of its records was made; the scales that metrics grow from were learned in between.
+    """
+    took = dict.fromkeys(("search", "unseen rows", "finish"), 0.0)
+    tried = dict.fromkeys(took, 0)
+    before = 0.0
+    for record in model.selection_:
+        stage = record["stage"].split(" ")[0] if record["stage"].startswith("search") else record["stage"]
+        took[stage] += record["seconds"] - before
+        tried[stage] += 1
+        before = record["seconds"]
+    rest = model.fit_seconds_ - before
+    if any(record["stage"] == "finish" for record in model.selection_):  # history_ is that of the scales
+        scales = model.history_[-1]["seconds"]
+        learning = [("scales", len(model.history_), scales), ("metrics", tried["search"], took["search"] - scales)]
+    else:
+        learning = [("scales and metrics", tried["search"], took["search"])]
+        took["finish"], rest, tried["finish"] = rest, 0.0, len(model.history_)
+    found = [
+        *learning,
+        ("comparison on unseen rows", tried["unseen rows"], took["unseen rows"]),
+        ("last fit, on all rows", tried["finish"], took["finish"]),
+        ("the rest, such as relevance and deviations", 0, rest),
+    ]
+    return [(step, n, seconds) for step, n, seconds in found if seconds > 0]
 
 
 def seconds_in_words(seconds: float) -> str:

@@ -12,9 +12,9 @@ from bochner.plots.learned import (
     plot_metric,
     plot_predictions,
     plot_relevance,
-    plot_selection,
 )
 from bochner.plots.overview import plot_model
+from bochner.plots.selection import plot_selection
 from bochner.plots.sizes import plot_feature_error
 from bochner.plots.spectrum import plot_directions, plot_frequencies, plot_learned_kernel
 from bochner.plots.weights import plot_kernel_weights, plot_path

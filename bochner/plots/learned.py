@@ -52,11 +52,12 @@ def plot_relevance(model: Any, ax: Axes | None = None, top: int = 20) -> Axes:
 
 
 def plot_history(model: Any, ax: Axes | None = None) -> Axes:
-    """The criterion of every kernel tried against the seconds since learning began.
+    """The criterion at every point of learning by its gradient, against the seconds that this took so far.
 
     Dots are evaluations, lines the lowest one so far of a family at a level. Dotted lines mark where levels begin, with
     their numbers of features and rows: errors of different levels are not the same quantity. The starts are chosen before
-    the first dot.
+    the first dot. Where metrics were learned too, these are the scales that they grew from: learned once for each part
+    that was set aside, and once more on all rows if there were several; :func:`plot_selection` shows what came of it.
 
     Examples
     --------
@@ -119,46 +120,6 @@ def plot_metric(model: Any, ax: Axes | None = None, top: int = 20) -> Axes:
     ax.set_yticks(range(len(shown)), [names[i] for i in shown])
     ax.figure.colorbar(image, ax=ax, fraction=0.046, pad=0.04)
     ax.set_title("metric" if len(shown) == len(metric) else f"metric, {len(shown)} of {len(metric)} columns")
-    return ax
-
-
-def plot_selection(model: Any, ax: Axes | None = None, top: int = 12) -> Axes:
-    """What was compared on unseen rows on the way to kernel, metric and finish: root mean squared errors, best at the top.
-
-    Of classifiers, log losses. Each dot is one candidate on one part of the rows; the one that was chosen is filled.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bochner import KernelRegressor
-    >>> from bochner.plots import plot_selection
-    >>> X = np.random.default_rng(0).standard_normal((120, 2))
-    >>> model = KernelRegressor("gaussian", metric="full", random_state=0).fit(X, np.sin(X[:, 0] + X[:, 1]))
-    >>> plot_selection(model).get_xlabel()
-    'error on unseen rows'
-    """
-    records = [
-        each
-        for each in require(model, "selection_", "KernelRegressor or KernelClassifier")
-        if each["stage"] == "unseen rows"
-    ]
-    if not records:
-        raise InputError(
-            "This model compared nothing: its effort was 'fast', its rows few, or its parameters left nothing to choose."
-        )
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for record in records:
-        label = f"{record['kernel']}, {record['start']}, {record['metric']}, {record['finish']}"
-        groups.setdefault(label, []).append(record)
-    ordered = sorted(groups.items(), key=lambda item: float(np.mean([each["error"] for each in item[1]])))[:top]
-    ax, classes = given_or_new(ax), hasattr(model, "classes_")
-    for row, (_, some) in enumerate(ordered):
-        chosen = any(each["chosen"] for each in some)
-        errors = [each["error"] if classes else each["error"] ** 0.5 for each in some]
-        ax.plot(errors, [row] * len(errors), "o", color="C0", fillstyle="full" if chosen else "none", markersize=6)
-    ax.set_yticks(range(len(ordered)), [label for label, _ in ordered])
-    ax.set_ylim(len(ordered) - 0.5, -0.5)
-    ax.set_xlabel("log loss on unseen rows" if classes else "error on unseen rows")
     return ax
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,9 @@ from bochner.plots.learned import (
     plot_metric,
     plot_predictions,
     plot_relevance,
-    plot_selection,
 )
-from bochner.plots.sizes import plot_feature_error
+from bochner.plots.selection import compared, plot_selection
+from bochner.plots.sizes import draw_feature_errors, feature_errors, features_in_words
 from bochner.plots.spectrum import column_names, plot_directions, plot_frequencies, plot_learned_kernel
 from bochner.plots.weights import plot_kernel_weights, plot_path
 
@@ -154,22 +155,24 @@ def _of_kernel(model: Any) -> Iterator[Picture]:
 
 
 def _of_search(model: Any) -> Iterator[Picture]:
+    candidates = compared(model)
     if getattr(model, "history_", None):
         yield Picture(
             "choice",
             "history",
-            "The held-out error of every kernel tried, from small sizes to large.",
+            "The held-out error while scales were learned, which metrics then grow from."
+            if candidates
+            else "The held-out error while the kernel was learned, from small sizes to large.",
             lambda ax: plot_history(model, ax),
             draws_above=True,
         )
-    compared = {(r["kernel"], r["start"], r["metric"], r["finish"]) for r in unseen_records(model)}
-    if compared:
+    if candidates:
         yield Picture(
             "choice",
             "candidates",
-            "Errors of what was compared on unseen rows; what was chosen is filled.",
+            "Errors of what was compared on unseen rows, a dot for each part, a line their mean; what was chosen is filled.",
             lambda ax: plot_selection(model, ax),
-            rows=min(12, len(compared)),
+            rows=min(12, len(candidates)),
         )
 
 
@@ -190,16 +193,18 @@ def _of_rows(model: Any, X: Any, y: Any) -> Iterator[Picture]:
             lambda ax: plot_predictions(model, X, y, ax),
         )
     if _can_shrink(model):
+        features = features_in_words(model)
+        errors = cache(lambda: feature_errors(model, X, y))  # a picture is drawn for light screens and for dark ones
         yield Picture(
             "quality",
-            "error with fewer features",
-            "The same kernel on fewer of its features: a flat end says that more would not help.",
-            lambda ax: plot_feature_error(model, X, y, ax),
+            f"error with fewer {features}",
+            f"The same kernel on fewer of its {features}: a flat end says that more would not help.",
+            lambda ax: draw_feature_errors(model, *errors(), ax),
         )
 
 
 def _can_shrink(model: Any) -> bool:
-    """Whether :func:`plot_feature_error` can draw it, soon."""
+    """Whether there are errors with fewer features, soon."""
     feature_map: Any = getattr(model, "feature_map_", None)
     known = hasattr(feature_map, "points") or hasattr(feature_map, "centres")
     return known and getattr(model, "moments_", None) is not None and feature_map.n_features <= SQUARED_MOST
@@ -215,8 +220,3 @@ def leading_columns(model: Any, k: int) -> list[int]:
     """The numbers of the k most relevant columns, or of the first where the model knows no relevance."""
     relevance = getattr(model, "relevance_", -np.arange(seen_width(model), dtype=float))
     return [int(i) for i in np.argsort(-relevance, kind="stable")[:k]]
-
-
-def unseen_records(model: Any) -> list[dict[str, Any]]:
-    """Entries of ``selection_`` that compare candidates on unseen rows."""
-    return [record for record in getattr(model, "selection_", []) if record["stage"] == "unseen rows"]

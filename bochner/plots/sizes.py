@@ -1,4 +1,4 @@
-"""How many features a model needs: its error with fewer of them."""
+"""How many features or centres a model needs: its error with fewer of them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ MOST_TICKS = 5
 def plot_feature_error(model: Any, X: Any, y: Any, ax: Axes | None = None, sizes: Any = None) -> Axes:
     """The error of a fitted model on rows X with targets y, had it fewer of its features; the last dot is the model itself.
 
-    Root mean squared error of a regressor, the share of rows that a classifier has wrong. Kernel and penalty stay as they
-    are, coefficients are fitted anew to the rows of fit. A line that is flat at its end says that more features
-    are of no use.
+    Root mean squared error of a regressor, the share of rows that a classifier has wrong. Features are random ones or data
+    centres. Kernel and penalty stay as they are, coefficients are fitted anew to the rows of fit. A line that is flat at its
+    end says that more features are of no use.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def plot_feature_error(model: Any, X: Any, y: Any, ax: Axes | None = None, sizes
     X, y : rows and targets that are new to the model
     ax : matplotlib.axes.Axes, optional
     sizes : list of even numbers, optional
-        Numbers of features; eight of them, from 16 on, unless they are given.
+        Numbers of features; eight of them, from 16 on, unless they are given. Of centres any whole numbers.
 
     Examples
     --------
@@ -40,17 +40,31 @@ def plot_feature_error(model: Any, X: Any, y: Any, ax: Axes | None = None, sizes
     >>> plot_feature_error(model, X[1::2], y[1::2]).get_ylabel()
     'RMS error'
     """
+    return draw_feature_errors(model, *feature_errors(model, X, y, sizes), ax)
+
+
+def feature_errors(model: Any, X: Any, y: Any, sizes: Any = None) -> tuple[Array, list[float]]:
+    """Numbers of features of a fitted model, and its error on rows X with targets y had it so many."""
     most = with_features(model, model.feature_map_.n_features).feature_map_.n_features  # an error where there are no sums
     chosen = _sizes(most) if sizes is None else np.unique(np.asarray(sizes, dtype=int))
-    errors = [_error(with_features(model, int(size)), X, y) for size in chosen]
+    return chosen, [_error(with_features(model, int(size)), X, y) for size in chosen]
+
+
+def draw_feature_errors(model: Any, sizes: Array, errors: list[float], ax: Axes | None = None) -> Axes:
+    """What :func:`feature_errors` found, on axes."""
     ax = given_or_new(ax)
-    ax.plot(chosen, errors, color="C0", marker="o", markersize=4)
+    ax.plot(sizes, errors, color="C0", marker="o", markersize=4)
     ax.set_xscale("log")
-    plain_ticks(ax.xaxis, chosen if len(chosen) <= MOST_TICKS else chosen[:: -(-len(chosen) // MOST_TICKS)])
+    plain_ticks(ax.xaxis, sizes if len(sizes) <= MOST_TICKS else sizes[:: -(-len(sizes) // MOST_TICKS)])
     ax.set_ylim(0, 1.1 * max(*errors, np.finfo(np.float64).tiny))
-    ax.set_xlabel("features")
+    ax.set_xlabel(features_in_words(model))
     ax.set_ylabel("share of wrong rows" if hasattr(model, "classes_") else "RMS error")
     return ax
+
+
+def features_in_words(model: Any) -> str:
+    """What the features of a model are."""
+    return "centres" if hasattr(model.feature_map_, "centres") else "features"
 
 
 def _sizes(most: int) -> Array:

@@ -19,8 +19,8 @@ SPREADS = 3.0
 BARS = 40
 TAIL, QUARTILES = 0.01, 5.0
 """A histogram of frequencies leaves out this part of their law at each end, and all beyond so many times its quartile."""
-FLAT = 0.5
-"""A kernel that stays above this value is drawn from there on, not from zero."""
+LEAST_SHARE = 0.005
+"""Directions of a smaller share are not drawn: they are unit vectors like the others, and look as strong."""
 MOST_FREQUENCIES = 200_000
 HEADROOM = 1.15
 """Height of a histogram, over that of its bars: its legend stands above them."""
@@ -36,8 +36,9 @@ def plot_learned_kernel(
 ) -> Axes:
     """The learned kernel k(x, x + t) as one column of x changes by t, or two of them, while the others stay.
 
-    One column is drawn as a line, two as a map of colours. Columns that were standardised go three standard deviations to
-    each side, so that a kernel that looks flat does not see the column; others until the kernel is small.
+    One column is drawn as a line, two as a map of colours, both from zero on. Columns that were standardised go three
+    standard deviations to each side, so that a kernel that looks flat hardly sees the column; others until the kernel is
+    small.
 
     Parameters
     ----------
@@ -81,14 +82,13 @@ def plot_learned_kernel(
         values = fetch64(kernel(fixed, rows))[0]
         ax.plot(grids[0], values, color="C0", linewidth=1.8)
         ax.set(xlabel=labels[0], ylabel="kernel")
-        if values.min() < FLAT * values.max():
-            ax.set_ylim(bottom=min(-0.02, float(values.min())))
+        ax.set_ylim(min(-0.02, float(values.min())), 1.05 * float(values.max()))
         ax.margins(x=0)
         return ax
     rows = np.repeat(fixed, PLANE_POINTS**2, axis=0)
     rows[:, chosen] = np.stack(np.meshgrid(*grids), axis=-1).reshape(-1, 2)
     values = fetch64(kernel(fixed, rows)).reshape(PLANE_POINTS, PLANE_POINTS)
-    image = ax.pcolormesh(*grids, values, shading="nearest", rasterized=True)
+    image = ax.pcolormesh(*grids, values, vmin=min(0.0, float(values.min())), shading="nearest", rasterized=True)
     ax.figure.colorbar(image, ax=ax, label="kernel")
     ax.plot(centre, centre, marker="+", color="black")
     ax.set(xlabel=labels[0], ylabel=labels[1])
@@ -176,6 +176,7 @@ def plot_directions(model: Any, ax: Axes | None = None, k: int = 3, top: int = 1
     """The ``k`` leading directions of a learned metric, a column of colours each, with their shares of all squares.
 
     Rows are the ``top`` columns of the data that weigh most in them; a direction is a unit vector of standardised columns.
+    Directions of less than half a percent are left out.
 
     Examples
     --------
@@ -184,14 +185,14 @@ def plot_directions(model: Any, ax: Axes | None = None, k: int = 3, top: int = 1
     >>> from bochner.plots import plot_directions
     >>> X = np.random.default_rng(0).standard_normal((120, 3))
     >>> model = KernelRegressor("gaussian", metric="full", random_state=0).fit(X, np.sin(X[:, 0] + X[:, 1]))
-    >>> len(plot_directions(model, k=2).get_xticklabels())
-    2
+    >>> plot_directions(model, k=2).get_xlabel()
+    'leading directions, and their shares'
     """
     require(model, "metric_", "KernelRegressor, KernelClassifier or KernelRidgeGD")
     for name, value in (("k", k), ("top", top)):
         if value < 1:
             raise InputError(f"{name} must be at least 1, got {value!r}.")
-    found = model.leading_directions(k)
+    found = visible_directions(model, k)
     names = column_names(model)
     weights = np.array([[each["weights"][name] for each in found] for name in names])
     shares = np.array([each["share"] for each in found])
@@ -205,6 +206,12 @@ def plot_directions(model: Any, ax: Axes | None = None, k: int = 3, top: int = 1
     if len(shown) < len(names):
         ax.set_title(f"{len(shown)} of {len(names)} columns")
     return ax
+
+
+def visible_directions(model: Any, k: int) -> list[dict[str, Any]]:
+    """The k leading directions of a metric, without those of next to no share; one at least."""
+    first, *others = model.leading_directions(k)
+    return [first, *(each for each in others if each["share"] >= LEAST_SHARE)]
 
 
 def column_of(model: Any, column: str | int | None) -> int:

@@ -27,7 +27,8 @@ def test_a_summary_has_the_numbers_of_the_model():
     assert float(said["penalty"]) == pytest.approx(model.alpha_, rel=5e-3)
     assert said["held-out error"].startswith(f"{model.validation_error_:.4g} of the variance")
     assert said["relies on"].startswith("x0 1.00")
-    assert f"{len(model.history_)} kernels tried" in said["fit"]
+    assert f"{len(model.history_)} evaluations of kernels" in said["fit"]
+    assert said["held-out error"].endswith("it chose the model, and new rows do somewhat worse")
 
 
 def test_summaries_of_other_models():
