@@ -1,4 +1,4 @@
-"""A report of one fitted model: a page of HTML that needs nothing else, neither scripts nor the rows it was fitted on."""
+"""A report of one fitted model: a page of HTML that needs nothing else, no scripts, and of rows what the model holds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 import bochner
 from bochner.estimators.encoding import column_names, origin_names
-from bochner.estimators.summary import facts, kernel_in_words, seconds_in_words, spectra, steps
+from bochner.estimators.summary import facts, held_rows, kernel_in_words, seconds_in_words, spectra, steps
 from bochner.plots.overview import Picture, has_full_metric, pictures
 from bochner.plots.selection import compared, in_words
 from bochner.plots.spectrum import visible_directions
@@ -354,3 +354,9 @@ def _loading(model: Any) -> Iterator[Block]:
         yield Text(f"Rows have these columns: {', '.join(map(str, names))}.")
     elif hasattr(model, "n_features_in_"):
         yield Text(f"Rows have {model.n_features_in_} columns, in the order of those of the fit.")
+    if held_rows(model):
+        yield Text(
+            f"The model holds {held_rows(model):,} rows of its fit, and so does its file: share it as you would these rows. "
+            "This page shows none of them. A KernelRegressor or KernelClassifier with finish='fourier' or n_features= holds "
+            "none."
+        )

@@ -272,6 +272,13 @@ def test_the_snippet_loads_the_model(models, tmp_path, monkeypatch):
     assert variables["model"] is not model
 
 
+def test_rows_that_the_model_holds_are_told_of_and_not_shown(models):
+    for name, rows in (("default", "holds 120 rows"), ("exact", "holds 60 rows"), ("regressor", None)):
+        told = " ".join(text.text for text in blocks(model_page(models[name][0]), "How to load it", Text))
+        assert ("n_features=" in told) == (rows is not None)
+        assert rows is None or rows in told
+
+
 def test_the_method_of_a_model_writes_the_same_page(models, tmp_path):
     model, X, y = models["regressor"]
     path = model.report(tmp_path / "new" / "page.html", X, y, title="A <title>")

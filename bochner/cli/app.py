@@ -43,6 +43,14 @@ class Effort(StrEnum):
     best = "best"
 
 
+class Finish(StrEnum):
+    """What the model is made of."""
+
+    auto = "auto"
+    centres = "centres"
+    fourier = "fourier"
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 Delimiter = Annotated[str | None, typer.Option(help="What separates columns of CSV: ';', tab, ...", show_default=False)]
@@ -98,6 +106,9 @@ def fit(
     kernel: Annotated[str, typer.Option(help="A kernel, several with commas, or auto.")] = "auto",
     views: Annotated[str | None, typer.Option(help="A TOML file that names groups of columns, a kernel for each.")] = None,
     effort: Annotated[Effort | None, typer.Option(help="How much is tried.", show_default="default")] = None,
+    finish: Annotated[
+        Finish | None, typer.Option(help="fourier: a model that holds no rows of the data.", show_default="auto")
+    ] = None,
     features: Annotated[int | None, typer.Option(min=2, help="Random features of a kernel; an even number.")] = None,
     drop: Annotated[list[str] | None, typer.Option(help="Columns to leave out; with commas, or given again.")] = None,
     weight: Annotated[str | None, typer.Option(help="The column of weights of rows.")] = None,
@@ -122,6 +133,7 @@ def fit(
     options = fitting.FitOptions(
         kernel=kernel,
         effort=None if effort is None else effort.value,
+        finish=None if finish is None else finish.value,
         features=features,
         views=views,
         seed=seed,

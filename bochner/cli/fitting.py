@@ -19,6 +19,7 @@ from bochner.cli.showing import Bar, Outcome
 from bochner.cli.tasks import Asked, Problem, make_problem, read_views
 from bochner.cli.wording import in_options
 from bochner.descent import family_name
+from bochner.estimators.summary import held_rows
 from bochner.memory import as_bytes
 from bochner.rows.batches import bytes_in_memory, kind_of
 from bochner.rows.csv_files import CsvStyle
@@ -35,6 +36,7 @@ class FitOptions:
 
     kernel: str = "auto"
     effort: str | None = None
+    finish: str | None = None
     features: int | None = None
     views: str | None = None
     seed: int = 0
@@ -72,6 +74,7 @@ def fit(data: str, output: str, asked: Asked, options: FitOptions, bar: Bar, rep
     if outcome.weight is not None:
         model.weight_name_ = outcome.weight
     model.save(output, compact=not options.std)
+    outcome.held_rows = held_rows(model)
     outcome.seconds, outcome.model, outcome.bytes = time.perf_counter() - began, output, os.path.getsize(output)
     if report is not None:
         write_report(model, report, test, f"{Path(output).stem}: {outcome.target}")
@@ -219,13 +222,15 @@ def make_model(task: str, options: FitOptions, columns: Sequence[str]) -> Any:
     }
     if options.views is None:
         cls: Any = bochner.KernelRegressor if task == "regression" else bochner.KernelClassifier
-        return cls(kernel, **({} if options.effort is None else {"effort": options.effort}), **common)
+        asked = {"effort": options.effort, "finish": options.finish}
+        return cls(kernel, **{name: value for name, value in asked.items() if value is not None}, **common)
     if not isinstance(kernel, str):
         raise CommandError(
             "--kernel names several families, and --views takes one for each view: name it there.", code=USAGE
         )
-    if options.effort is not None:
-        raise CommandError("--effort is for one kernel, and --views makes many: leave one of them out.", code=USAGE)
+    for option, value in (("--effort", options.effort), ("--finish", options.finish)):
+        if value is not None:
+            raise CommandError(f"{option} is for one kernel, and --views makes many: leave one of them out.", code=USAGE)
     kernels = [
         (name, _kernel_name(family, f"view {name!r} of {options.views}"), view)
         for name, family, view in read_views(options.views, columns, "gaussian" if kernel == "auto" else kernel)

@@ -18,6 +18,7 @@ from bochner.cli.running import USAGE, CommandError, tell
 from bochner.cli.showing import new_console, print_json, print_table
 from bochner.cli.tasks import Asked, Problem, make_problem
 from bochner.descent import family_name
+from bochner.estimators.summary import held_rows
 from bochner.rows.csv_files import CsvStyle
 from bochner.tables.columns import Levels, Sums, UnseenLevelsWarning
 
@@ -207,8 +208,19 @@ def facts(model_path: str) -> dict[str, Any]:
         found["kernel_weights"] = {
             name: np.ravel(weight).tolist() for name, weight in model.kernel_weights_by_name().items()
         }
+    found |= _made_of(model)
     given = {name: value for name, value in model.get_params(deep=False).items() if not callable(value)}
     return {**found, "parameters": {name: value for name, value in given.items() if value != _default(model, name)}}
+
+
+def _made_of(model: Any) -> dict[str, Any]:
+    """What predictions are sums of, how many there are, and the penalty; rows of the fit that the file holds."""
+    found: dict[str, Any] = {"finish": getattr(model, "finish_", None)}
+    if hasattr(model, "feature_map_"):
+        found["centres" if hasattr(model.feature_map_, "centres") else "features"] = int(model.feature_map_.n_features)
+    alpha = getattr(model, "alpha_", None)
+    penalty = None if alpha is None else np.asarray(alpha, dtype=float).tolist()
+    return {**found, "penalty": penalty, "rows_held": held_rows(model)}
 
 
 def _default(model: Any, name: str) -> Any:

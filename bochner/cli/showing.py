@@ -115,14 +115,17 @@ class Outcome:
     model: str = ""
     report: str | None = None
     bytes: int = 0
+    held_rows: int = 0
+    """Rows of the fit that the model holds, and its file."""
     seconds: float = 0.0
 
     def print(self) -> None:
         """Tables for people."""
         console = new_console()
+        line = {"highlight": False, "markup": False, "soft_wrap": True}  # which a terminal breaks, and a file does not
         what = f"{self.rows:,} rows, {self.columns} columns, {self.task} of {self.target!r}"
         kernel = "" if self.kernel is None else f", kernel {self.kernel}"
-        console.print(f"{self.estimator}{kernel}: {what}, {self.seconds:.1f} s", highlight=False, markup=False)
+        console.print(f"{self.estimator}{kernel}: {what}, {self.seconds:.1f} s", **line)
         if self.scores:
             measures = list(next(iter(self.scores.values())))
             rows = [[name, *(f"{found[measure]:.4f}" for measure in measures)] for name, found in self.scores.items()]
@@ -133,13 +136,13 @@ class Outcome:
         rows = [[name, f"{value:.3f}", "█" * round(20 * value / largest)] for name, value in list(shown.items())[:TOP]]
         print_table(console, title, ["", "", ""], rows)
         size = f"{self.bytes / 1e6:.1f} MB" if self.bytes >= 1e5 else f"{self.bytes / 1e3:.1f} kB"
-        console.print(f"{self.model} ({size})", highlight=False, markup=False)
+        console.print(f"{self.model} ({size})", **line)
+        if self.held_rows:
+            console.print(f"It holds {self.held_rows:,} rows of the data; with --finish fourier it would hold none.", **line)
         if self.refitted is not None:
-            console.print(
-                f"It was fitted again on all {self.refitted:,} rows; the score is that of the fit before.", highlight=False
-            )
+            console.print(f"It was fitted again on all {self.refitted:,} rows; the score is that of the fit before.", **line)
         if self.report is not None:
-            console.print(self.report, highlight=False, markup=False)
+            console.print(self.report, **line)
 
     def print_json(self) -> None:
         """One JSON object."""

@@ -13,6 +13,7 @@ OPTIONS = {
     "delimiter": "--delimiter",
     "device": "--device",
     "effort": "--effort",
+    "finish": "--finish",
     "kernel": "--kernel",
     "kernels": "--views",
     "columns": "--drop",
@@ -45,7 +46,7 @@ PHRASES = (
     (re.compile(r", or keep_moments=False if there is no partial_fit to come"), ""),
 )
 """Ways of Python's to say a thing, and those of a shell."""
-WRONG_OPTION = re.compile(r"^--[a-z-]+ (\S+ )?(must be|must hold|is no|is for)\b")
+WRONG_OPTION = re.compile(r"^--[a-z-]+ (\S+ )?(must be|must hold|is no|is for|belongs to)\b")
 
 
 def in_options(text: str) -> str:

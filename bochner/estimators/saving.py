@@ -15,6 +15,9 @@ class Saved:
     ) -> None:
         """Write the fitted model to a file of the format safetensors, which :func:`bochner.load` reads.
 
+        A model on data centres (``finish_ == "centres"``) is made of rows of its fit, and so is an exact learner: their
+        files hold these rows. ``finish="fourier"``, or ``n_features=``, makes a model that holds none.
+
         Parameters
         ----------
         path : str or Path

@@ -74,16 +74,29 @@ def _kernels(model: Any) -> str:
 
 def _finish(model: Any) -> str:
     if hasattr(model, "X_fit_"):
-        rows = model.X_fit_[0] if isinstance(model.X_fit_, list) else model.X_fit_
-        return f"the exact kernel of {rows.shape[0]:,} rows"
+        return f"the exact kernel of {held_rows(model):,} rows of the fit, which a file of the model holds"
     feature_map = getattr(model, "feature_map_", None)
     if feature_map is None:
         return ""
     if hasattr(feature_map, "centres"):
-        return f"{feature_map.n_features:,} data centres"
+        return f"{feature_map.n_features:,} data centres, {_part_of_rows(model)}, which a file of the model holds"
     moved = any(record["chosen"] and record["spectrum"] != "prior" for record in spectra(model))
     kind = "learned" if moved else "random"
     return f"{feature_map.n_features:,} features" + (f", {kind} frequencies" if hasattr(feature_map, "frequencies") else "")
+
+
+def held_rows(model: Any) -> int:
+    """How many rows of the fit a model holds, and a file of it: its centres, or all of an exact learner."""
+    if hasattr(model, "X_fit_"):
+        rows = model.X_fit_[0] if isinstance(model.X_fit_, list) else model.X_fit_
+        return int(rows.shape[0])
+    feature_map: Any = getattr(model, "feature_map_", None)
+    return int(feature_map.n_features) if hasattr(feature_map, "centres") else 0
+
+
+def _part_of_rows(model: Any) -> str:
+    every_one = held_rows(model) == getattr(model, "_n_rows", None)
+    return "all rows of the fit" if every_one else "rows of the fit"
 
 
 def spectra(model: Any) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bochner import cli
+from bochner.estimators.metrics import FINISHES
 from bochner.metric_learning import EFFORTS
 from tests.cli.shell import shell
 
@@ -109,6 +110,12 @@ def test_efforts_are_those_of_the_learners():
     from bochner.cli.app import Effort
 
     assert {effort.value for effort in Effort} == {"fast", *EFFORTS}
+
+
+def test_finishes_are_those_of_the_learners():
+    from bochner.cli.app import Finish
+
+    assert {finish.value for finish in Finish} == set(FINISHES)
 
 
 def test_a_simple_model_that_is_better_is_told_of(tmp_path):

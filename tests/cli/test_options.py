@@ -41,6 +41,8 @@ def folder(tmp_path_factory):
             "no kernel 'gausian' (view 'who' of kernels.toml). Did you mean",
         ),
         ("fit people.csv --target income --views kernels.toml --effort best", 2, "--effort is for one kernel"),
+        ("fit people.csv --target income --views kernels.toml --finish fourier", 2, "--finish is for one kernel"),
+        ("fit people.csv --target income --finish centres --features 20", 2, "--features 20 belongs to --finish 'fourier'"),
         ("fit numbers.csv --target 7", 1, "names of the columns should be: if it has no line of names, say --no-header"),
         ("fit numbers.csv --target 7 --no-header", 2, "has no column '7' (--target). Its columns are 'f0', 'f1', 'f2'"),
         (

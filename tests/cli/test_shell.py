@@ -10,6 +10,7 @@ from sklearn.metrics import accuracy_score, log_loss, r2_score, root_mean_square
 
 import bochner
 from bochner.cli.scoring import hold_out
+from bochner.cli.showing import Outcome
 from bochner.cli.tasks import Asked, make_problem
 from tests.cli.shell import people, shell
 from tests.tables.tables import cells_for_onnx
@@ -188,6 +189,54 @@ def test_report_inspect_and_export(folder):
     session = runtime.InferenceSession(folder / "class.onnx")
     label = session.run(["label"], cells_for_onnx(new, model.encoder_))[0]
     np.testing.assert_array_equal(label, model.predict(new))
+
+
+@pytest.fixture(scope="module")
+def held(folder):
+    """What is said of a model of rows of the data, which a fit comes to if nothing is said of features."""
+    done = shell("bochner fit people.csv -t income --drop id,class,since,w --kernel gaussian -o held.safetensors", folder)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_fit_without_further_options(folder, held):
+    train, _ = hold_out(problem(folder, "income", ["id", "class", "since", "w"]), 0.2, 0)
+    again = bochner.KernelRegressor("gaussian", random_state=0).fit(train.X, train.y)
+    new = pd.read_csv(folder / "new.csv")
+    np.testing.assert_allclose(bochner.load(folder / "held.safetensors").predict(new), again.predict(new), rtol=1e-6)
+
+
+def test_rows_that_a_model_holds_are_told_of(folder, held):
+    """They are in its file, whoever looks: so the fit, the inspection, and the report say so, and how to do without."""
+    model = bochner.load(folder / "held.safetensors")
+    assert model.finish_ == "centres"
+    assert len(model.feature_map_.centres) == 192
+    assert "It holds 192 rows of the data; with --finish fourier it would hold none.\n" in held
+    done = shell("bochner inspect held.safetensors && bochner report held.safetensors -o held.html", folder)
+    assert re.search(r"finish +centres", done.stdout)
+    assert re.search(r" centres +192", done.stdout)
+    assert re.search(r"rows held +192", done.stdout)
+    assert float(re.search(r"penalty +([\d.e-]+)", done.stdout)[1]) == pytest.approx(model.alpha_, rel=1e-3)
+    assert "The model holds 192 rows of its fit" in (folder / "held.html").read_text(encoding="utf-8")
+    fit = "bochner fit people.csv -t income --drop id,class,since,w --kernel gaussian --effort fast"
+    done = shell(f"{fit} --finish fourier -o none.safetensors && bochner inspect none.safetensors --json", folder)
+    assert done.returncode == 0, done.stderr
+    assert "rows of the data" not in done.stdout
+    about = json.loads(done.stdout[done.stdout.index("{") :])
+    assert about["finish"] == "fourier"
+    assert about["features"] == bochner.load(folder / "none.safetensors").feature_map_.n_features
+    assert about["rows_held"] == 0
+
+
+def test_lines_of_a_file_are_not_broken(capsys):
+    """A long kernel, target and path, where standard output is no terminal."""
+    outcome = Outcome("regression", "t" * 60, "KernelRegressor", 1000, 0, 10, kernel="Matern(nu=1.5) with a metric")
+    outcome.model, outcome.held_rows = "m" * 120, 1000
+    outcome.print()
+    first, second, third = capsys.readouterr().out.splitlines()
+    assert first.endswith(f"regression of '{'t' * 60}', 0.0 s")
+    assert second == f"{'m' * 120} (0.0 kB)"
+    assert third.startswith("It holds 1,000 rows of the data")
 
 
 def test_demo(tmp_path):

@@ -7,7 +7,9 @@ import pytest
 from sklearn import config_context
 
 from bochner import FourierFeatures, KernelClassifier, KernelRegressor, MultipleKernelRegressor
+from bochner.estimators.summary import held_rows
 from bochner.exact import KernelRidgeGD
+from tests.default_models import default_regressor
 from tests.estimators.learners import regressor, table
 
 
@@ -39,12 +41,14 @@ def test_summaries_of_other_models():
     assert said["kernels"].startswith(f"{inside} of 2 are in: first")
     said = lines(KernelClassifier("gaussian", loss="logistic", n_features=32, random_state=0).fit(X, y > 0))
     assert said["held-out error"].startswith("mean logistic loss")
-    assert (
-        lines(KernelRidgeGD("gaussian", max_iter=2, random_state=0).fit(X, y))["fitted on"] == "the exact kernel of 120 rows"
-    )
+    exact = lines(KernelRidgeGD("gaussian", max_iter=2, random_state=0).fit(X, y))
+    assert exact["fitted on"] == "the exact kernel of 120 rows of the fit, which a file of the model holds"
     assert lines(FourierFeatures("chi2").fit(np.abs(X)))["fitted on"] == "15 features"
     centres = KernelRegressor("gaussian", metric="diagonal", finish="centres", n_centres=30, random_state=0).fit(X, y)
-    assert lines(centres)["fitted on"] == "30 data centres"
+    assert lines(centres)["fitted on"] == "30 data centres, rows of the fit, which a file of the model holds"
+    every_one = default_regressor()
+    assert lines(every_one)["fitted on"] == "120 data centres, all rows of the fit, which a file of the model holds"
+    assert [held_rows(each) for each in (every_one, centres, many)] == [120, 30, 0]
 
 
 def test_a_fit_says_how_long_it_took_and_further_rows_add_to_it(monkeypatch):
