@@ -14,7 +14,7 @@ import model_size
 
 
 def test_sizes_of_a_model_on_centres():
-    """Rows of the fit are 8 bytes a number, 4 in float32; sums of all pairs of centres come with compact=False and pickle."""
+    """Rows of the fit are 8 bytes a number, 4 in float32; sums of all pairs of centres come with compact=False."""
     model = default_regressor()
     found = model_size.sizes(model)
     assert found["float64"] - found["float32"] == pytest.approx(4 * (N * M + N), abs=100)  # centres, and coef_ of features
