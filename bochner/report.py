@@ -202,7 +202,9 @@ def _kind(image: bytes) -> str:
     for signature, kind in _SIGNATURES:
         if image[:64].lstrip().startswith(signature):
             return kind
-    raise InputError(f"a figure must be the bytes of a PNG or SVG file, got bytes that begin with {image[:8]!r}.")
+    raise InputError(
+        f"a figure must be the bytes of a PNG or SVG file, got bytes that begin with {image[:8]!r}: save it as one."
+    )
 
 
 def _anchors(sections: Sequence[Section]) -> list[str]:

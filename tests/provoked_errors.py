@@ -40,10 +40,16 @@ EXPECTED = re.compile(
     r"unknown|has|have|holds|names|fitted on|is of no use|takes no|known|in all|reads|says)\b",
     re.IGNORECASE,
 )
+ORDERS = (
+    "add|ask|call|change|check|choose|convert|copy|correct|delete|divide|download|draw|drop|encode|fetch|"
+    "fill|fit|get|give|install|keep|leave|make|mend|name|open|pass|pip install|put|raise|read|reduce|"
+    "remove|rename|repeat|reshape|restart|resume|run|save|say|set|shorten|standardise|take|train|try|turn|"
+    "update|upgrade|use|validate|wait|write"
+)
+"""Verbs that count where an order stands, at the beginning of a clause: "fit again" does, "the rows of fit" does not."""
 REMEDY = re.compile(
-    r"\b(use|give|set|fit|call|install|choose|write|leave|say|take|open|drop|fill|name|standardise|look|reshape|encode|turn|"
-    r"change|rename|make|delete|put|train|validate|one of|or|such as|keep|save|copy|remove|run|read|raise|try|must be|wait|"
-    r"check|reduce|add|ask|start|free|repeat|resume|download|see|go on|did you mean)\b",
+    rf"(^|[.:;,?!)(—] |\b(or|and|then|so) )(\w+ly )?({ORDERS})\b|\b(one of|such as|did you mean)\b|"
+    r"^[\w.{}']+((, [\w.]+)* and [\w.]+)? must be ",  # an argument, and the values that it may have
     re.IGNORECASE,
 )
 X = np.random.default_rng(0).random((30, 3))

@@ -78,7 +78,9 @@ def find_column(name: str, names: Sequence[str], path: str, option: str) -> str:
     if any(NUMBER.fullmatch(each.strip()) for each in names):
         hint += " Has the file no line of names? Then say --no-header."
     where = "Standard input" if path == PIPE else path
-    raise CommandError(f"{where} has no column {name!r} ({option}).{hint} Its columns are {shown}.", code=USAGE)
+    raise CommandError(
+        f"{where} has no column {name!r} ({option}).{hint} Its columns are {shown}: give one of them.", code=USAGE
+    )
 
 
 def by_number(name: str, names: Sequence[str]) -> str:

@@ -247,7 +247,7 @@ def _kernel_name(name: str, where: str = "--kernel") -> str:
         names = ["auto", *KERNELS] if where == "--kernel" else list(KERNELS)
         near = difflib.get_close_matches(name, KERNELS, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise CommandError(f"There is no kernel {name!r} ({where}).{hint} There are {', '.join(names)}.", code=USAGE)
+        raise CommandError(f"There is no kernel {name!r} ({where}).{hint} Use one of {', '.join(names)}.", code=USAGE)
     return found
 
 

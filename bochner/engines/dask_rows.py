@@ -127,7 +127,7 @@ def dask_rows(X: Any, y: Any = None, weight: Any = None) -> DaskRows:
     for name, values in beside.items():
         n = sum(lengths[name]) if name in lengths else len(values)
         if n != sum(rows):
-            raise InputError(f"{name} has {n} rows, and X has {sum(rows)}: they must be the same.")
+            raise InputError(f"{name} has {n} rows, and X has {sum(rows)}: give one for each row of X.")
     pieces = [_pieces(X)]
     for name in ("y", "sample_weight"):
         given = beside.get(name)

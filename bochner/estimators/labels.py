@@ -197,7 +197,10 @@ class ScoreClassifier(ClassifierMixin):
             known = self.classes_[present]
             class_weights[present] = compute_class_weight(self.class_weight, classes=known, y=known)
             if not np.all(class_weights > 0):
-                raise InputError(f"class_weight must give every class a positive weight, got {self.class_weight!r}.")
+                raise InputError(
+                    f"class_weight must give every class a positive weight, got {self.class_weight!r}: "
+                    "raise those of zero or less."
+                )
         return class_weights
 
     def _numbers_of(self, y: Array) -> Array:

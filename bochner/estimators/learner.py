@@ -194,7 +194,7 @@ class KernelLearner(Showing, Saved, BaseEstimator):
             if self.criterion not in ("auto", "holdout"):
                 raise InputError(
                     f"validation is a set of your own, and criterion={self.criterion!r} validates on the rows of fit: "
-                    "criterion must be 'auto' or 'holdout'."
+                    "give criterion='auto' or 'holdout'."
                 )
             held, targets, weights = self._check_validation_set(*self.validation)
             held_rows = Rows(self._standardised(held), self._target_standardiser(targets), weights / self._weight_unit)

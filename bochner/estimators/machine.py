@@ -301,7 +301,7 @@ class KernelMachine(SizedLearner):
         fixed = float(self.alpha) if isinstance(self.alpha, numbers.Real) else None
         if self.criterion == "loo":
             if per_target:
-                raise InputError("alpha='per-target' needs criterion='kfold' or 'holdout', not 'loo'.")
+                raise InputError("alpha='per-target' needs criterion='kfold' or 'holdout', not 'loo': give one of these.")
             return partial(LeaveOneOutError, penalty=fixed)
         return partial(HeldOutError, penalty=fixed, per_target=per_target)
 

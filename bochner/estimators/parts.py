@@ -226,7 +226,8 @@ def _columns(X: Any, name: str, key: Any) -> tuple[int, ...]:
         )
         raise InputError(
             f"Kernel {name!r}: its columns must be a number, a slice, a mask, names of a table's columns, a list of numbers "
-            f"or names, or a function of X, and among the columns {known}; got {reprlib.repr(key)} ({error})."
+            f"or names, or a function of X, and among the columns {known}; got {reprlib.repr(key)} ({error}): give one of "
+            "these."
         ) from error
     if not len(found):
         raise InputError(f"Kernel {name!r} has no columns: {reprlib.repr(key)} chooses none. Give it one, or leave it out.")
@@ -249,7 +250,7 @@ def _refuse_unknown_columns(X: Any, name: str, key: Any) -> None:
         if unknown is not None:
             near = difflib.get_close_matches(unknown, known, n=1)
             advice = f"did you mean {near[0]!r}? " if near else ""
-            raise InputError(f"Kernel {name!r}: X has no column {unknown!r}: {advice}X has {reprlib.repr(known)}.")
+            raise InputError(f"Kernel {name!r}: X has no column {unknown!r}: {advice}give one of {reprlib.repr(known)}.")
     whole = [item for item in items if isinstance(item, int | np.integer) and not isinstance(item, bool)]
     beyond = next((item for item in whole if not -n_columns <= item < n_columns), None)
     if beyond is not None:

@@ -55,7 +55,7 @@ def targets_like_fit(estimator: Any, X: Array, y: Any) -> Array:
     expected = len(estimator._target_standardiser.spread)
     if one_target != estimator._one_target or targets.shape[1] != expected:
         shape = "(n,)" if estimator._one_target else f"(n, {expected})"
-        raise InputError(f"y must have the shape {shape} of the y that fit was given, got {np.shape(y)}.")
+        raise InputError(f"y must have the shape {shape} of the y that fit was given, got {np.shape(y)}: reshape it.")
     return targets
 
 

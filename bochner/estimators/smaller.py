@@ -34,7 +34,7 @@ def with_features(model: Any, n_features: int) -> Any:
     sums, feature_map = getattr(model, "moments_", None), getattr(model, "feature_map_", None)
     if sums is None or not isinstance(feature_map, FourierMap | CentreMap):
         raise InputError(
-            f"{type(model).__name__} cannot do with fewer features: it must be a KernelRegressor or KernelClassifier of "
+            f"{type(model).__name__} cannot do with fewer features: give a KernelRegressor or KernelClassifier of "
             "random features or centres, fitted with loss='squared' and keep_moments=True."
         )
     most, step = feature_map.n_features, 2 if isinstance(feature_map, FourierMap) else 1

@@ -94,7 +94,7 @@ class Views:
             shape, there = _shape(view), getattr(self.tables[number], "n_features_in_", None)
             if len(shape) != 2 and not isinstance(view, RowSource):  # which is refused below
                 what = "None" if view is None else f"{type(view).__name__} of {len(shape)} dimensions"
-                raise InputError(f"View {label!r} must be a table (rows, columns), got {what}.")
+                raise InputError(f"View {label!r} must be a table (rows, columns), got {what}: give one.")
             if not reset and shape[1] != there:
                 raise InputError(f"View {label!r} has {shape[1]} columns, and it had {there} in fit: give it the same ones.")
             try:
@@ -229,7 +229,9 @@ def resolve(estimator: Any, X: Any, kernels: Any, *, drop: bool = False) -> tupl
             vars(estimator).pop(learned, None)
         labels = tuple(X) if is_named(X) else tuple(range(len(X)))
         if is_named(X) and not all(isinstance(label, str) for label in labels):
-            raise InputError(f"X is a dict of views, and its keys must be names, got {reprlib.repr(list(labels))}.")
+            raise InputError(
+                f"X is a dict of views, and its keys must be names, got {reprlib.repr(list(labels))}: write them as text."
+            )
         views = Views(parts_of_views(kernels, labels), labels, tuple(View() for _ in labels))
         for table in views.tables:
             table._encodes_tables = getattr(estimator, "_encodes_tables", False)

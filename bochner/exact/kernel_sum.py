@@ -207,7 +207,7 @@ def given_grams(X: Any, names: list[str] | None) -> tuple[list[str], list[Array]
         what = f"an array of shape {tuple(X.shape)}" if array else type(X).__name__
         raise InputError(
             "With kernels='precomputed', X must be a list or a dict of kernel matrices, or an array (kernels, rows, rows), "
-            f"got {what}: for one matrix give [X]."
+            f"got {what}; give [X] for one matrix."
         )
     if not len(X):
         raise InputError(
@@ -215,7 +215,9 @@ def given_grams(X: Any, names: list[str] | None) -> tuple[list[str], list[Array]
         )
     labels = [str(label) for label in X] if is_named(X) else names or [f"kernel{t}" for t in range(len(X))]
     if names is not None and (len(X) != len(names) or set(labels) != set(names)):
-        raise InputError(f"X must hold a matrix for each kernel of fit, {names}, got {len(X)} for {labels[: len(X)]}.")
+        raise InputError(
+            f"X must hold a matrix for each kernel of fit, {names}, got {len(X)} for {labels[: len(X)]}: give these."
+        )
     matrices = dict(zip(labels, X.values() if is_named(X) else X, strict=True))
     return names or labels, [_matrix(name, matrices[name]) for name in names or labels]
 
@@ -225,9 +227,11 @@ def _matrix(name: str, values: Any) -> Array:
     try:
         matrix = fetch64(values) if hasattr(values, "ndim") else np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"Kernel {name!r}: its matrix must hold numbers, got {reprlib.repr(values)}.") from None
+        raise InputError(
+            f"Kernel {name!r}: its matrix must hold numbers, got {reprlib.repr(values)}: give an array of floats."
+        ) from None
     if matrix.ndim != 2 or 0 in matrix.shape:
-        raise InputError(f"Kernel {name!r}: its matrix must have rows and columns, got shape {matrix.shape}.")
+        raise InputError(f"Kernel {name!r}: its matrix must have rows and columns, got shape {matrix.shape}: give a table.")
     if not np.isfinite(matrix).all():
         i, j = np.argwhere(~np.isfinite(matrix))[0]
         raise InputError(f"Kernel {name!r}: its matrix holds {matrix[i, j]} in row {i}, column {j}: give finite numbers.")
@@ -238,12 +242,16 @@ def _refuse_unlike_gram(name: str, gram: Array, n_rows: int) -> None:
     """An error where a matrix of fit is not square or not symmetric, or its diagonal is negative."""
     if gram.shape != (n_rows, n_rows):
         raise InputError(
-            f"Kernel {name!r}: its matrix must be of all pairs of rows, ({n_rows}, {n_rows}), got shape {gram.shape}."
+            f"Kernel {name!r}: its matrix must be of all pairs of rows, ({n_rows}, {n_rows}), got shape "
+            f"{gram.shape}: give kernel(X, X)."
         )
     largest = float(np.abs(gram).max())
     apart = float(np.abs(gram - gram.T).max())
     if apart > ROUNDING * largest:
-        raise InputError(f"Kernel {name!r}: its matrix must be symmetric, and differs from its transpose by {apart:.3g}.")
+        raise InputError(
+            f"Kernel {name!r}: its matrix must be symmetric, and differs from its transpose by {apart:.3g}: "
+            "give (K + K.T) / 2."
+        )
     if np.diagonal(gram).min() < 0:
         raise InputError(
             f"Kernel {name!r}: its matrix has {np.diagonal(gram).min():.3g} on its diagonal, as no kernel has: "
@@ -255,5 +263,5 @@ def _refuse_other_shape(name: str, gram: Array, expected: tuple[int, int]) -> No
     if gram.shape != expected:
         raise InputError(
             f"Kernel {name!r}: its matrix must have one row for each new row ({expected[0]}) and one column for each row of "
-            f"fit ({expected[1]}), got shape {gram.shape}."
+            f"fit ({expected[1]}), got shape {gram.shape}: give kernel(X_new, X)."
         )

@@ -145,6 +145,6 @@ def _checked_quantile(law: Any, values: Array, u: Array) -> Array:
     if np.shape(values) != u.shape or not np.isfinite(values).all():
         raise InputError(
             f"{type(law).__name__}.quantile must turn numbers in (0, 1) of shape {u.shape} into finite ones of that shape, "
-            f"got shape {np.shape(values)}{'' if np.isfinite(values).all() else ' with NaN or infinite values'}."
+            f"got shape {np.shape(values)}{'' if np.isfinite(values).all() else ' with NaN or infinite values'}: correct it."
         )
     return values

@@ -51,7 +51,7 @@ def matrix(X: Array, name: str) -> Array:
         X = np.asarray(dense(X))
         complex_numbers = X.dtype.kind == "c"
     if complex_numbers:
-        raise InputError(f"{name} must hold real numbers, got {X.dtype}.")
+        raise InputError(f"{name} must hold real numbers, got {X.dtype}: give real and imaginary parts as columns.")
     if is_foreign(X):
         X = X if xp.isdtype(X.dtype, "real floating") else xp.astype(X, xp.float64)
     else:

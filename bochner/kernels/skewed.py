@@ -26,7 +26,7 @@ class SkewedKernel(ProductKernel):
     def __post_init__(self) -> None:
         super().__post_init__()
         if np.ndim(self.c):
-            raise InputError(f"{type(self).__name__}.c must be one number, got {np.size(self.c)} of them.")
+            raise InputError(f"{type(self).__name__}.c must be one number, got {np.size(self.c)} of them: give a number.")
 
     @property
     def lower(self) -> float:

@@ -150,7 +150,9 @@ def _encoder_state(tables: Any) -> Any:
     try:
         return json.loads(json.dumps(state, allow_nan=False))
     except (TypeError, ValueError) as error:
-        raise ModelFileError(f"encoder_.state() must be a dict that JSON can hold ({error}).") from error
+        raise ModelFileError(
+            f"encoder_.state() must be a dict that JSON can hold ({error}): leave the others out."
+        ) from error
 
 
 def _provenance(model: Any, compact: bool) -> dict[str, Any]:
@@ -346,13 +348,13 @@ def _array(file: Any, name: str, size: int) -> Array:
 
 def _what_it_is(start: bytes, size: int) -> str:
     """What a file may be that does not begin as one of safetensors does."""
-    kinds = {b"\x80": "a pickle: use pickle.load or joblib.load", b"PK": "a zip file: skops.io.load reads those of skops"}
+    kinds = {b"\x80": "a pickle: use pickle.load or joblib.load", b"PK": "a zip file: use skops.io.load for those of skops"}
     guess = next((kind for magic, kind in kinds.items() if start.startswith(magic)), None)
     if guess is not None:
         return f"It looks like {guess}."
     return (
         f"Its {size} bytes do not begin as a file of safetensors does: it is empty, damaged or cut short, or was never one. "
-        "Expected is what model.save(path) writes."
+        "Give what model.save(path) writes."
     )
 
 

@@ -108,7 +108,7 @@ def _check_counts(path: Path, classes: Array, learned: Array, tested: Array) -> 
 def read_views(path: Path) -> ViewsFile:
     """The rows of a file, checked."""
     if not path.is_file():
-        raise ReproduceError(f"{path}: there is no such file; --views takes a file .npz or .mat.")
+        raise ReproduceError(f"{path}: there is no such file; give a file .npz or .mat.")
     more: dict[str, Any] = {}
     if path.suffix.lower() == ".mat":
         views, labels = _from_mat(path)
@@ -190,7 +190,7 @@ def _table(path: Path, name: str, view: Any, n_rows: int) -> Array:
         told = (
             f"{name} must be a table of numbers with {n_rows} rows, as many as y, got shape {dense.shape} of {dense.dtype}"
         )
-        raise ReproduceError(f"{path}: {told}; {FORM}.")
+        raise ReproduceError(f"{path}: {told}; {FORM}: turn it into one.")
     with np.errstate(over="ignore", invalid="ignore"):  # too large for float32, or no numbers: told below
         table = (dense if len(dense) == n_rows else dense.T).astype(np.float32)
     if not np.isfinite(table).all():

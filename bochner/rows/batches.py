@@ -109,7 +109,9 @@ def read_batches(source: Source, style: CsvStyle | None = None, text: Sequence[s
         raise UnreadableError(_about_unreadable(source, kind, str(error))) from None
     except (pa.ArrowException, EOFError, UnicodeDecodeError) as error:
         told = (str(error) or type(error).__name__).splitlines()[0][:300].rstrip(".")
-        raise UnreadableError(f"{named(source)} could not be read as {kind}: {told}. Is the file whole?") from None
+        raise UnreadableError(
+            f"{named(source)} could not be read as {kind}: {told}. Is the file whole? Copy it again."
+        ) from None
 
 
 def named(source: Source) -> str:
@@ -162,7 +164,7 @@ def _refuse_missing(path: Path) -> None:
         folder = path.parent
         near = difflib.get_close_matches(path.name, os.listdir(folder), n=1) if folder.is_dir() else []
         hint = f" Is it {folder / near[0]}?" if near else "" if folder.is_dir() else f" There is no folder {folder}."
-        raise MissingFileError(f"There is no file {path}.{hint}")
+        raise MissingFileError(f"There is no file {path}.{hint} Check the name.")
     if path.is_dir():
         raise FileAccessError(f"{path} is a folder: give the name of a file.")
     if path.is_file() and path.stat().st_size == 0:
@@ -181,18 +183,18 @@ def _refuse_names(names: Sequence[str], source: Source, style: CsvStyle) -> None
     for name in names:
         if name in seen:
             hint = " If its first line is a row, say header=False." if style.header is None else ""
-            raise InputError(f"{named(source)} has two columns named {name!r}: names must differ.{hint}")
+            raise InputError(f"{named(source)} has two columns named {name!r}: names must differ, so rename one.{hint}")
         seen.add(name)
 
 
 def _about_unreadable(source: Source, kind: str, error: str) -> str:
     """What may be wrong with a file that pyarrow cannot read."""
     if "Empty CSV" in error or "Empty JSON" in error:
-        return f"{named(source)} is empty: a line of names and at least one row are needed."
+        return f"{named(source)} is empty: a line of names and at least one row are needed, so write these."
     if kind == "csv" and "Expected" in error and "columns, got" in error:
         where = error.split("CSV parse error: ")[-1].split("\n")[0]
         return (
             f"{named(source)} has rows of different lengths ({where[:160]}): every row needs as many columns as the "
             "first line. If columns are not separated by a comma, say so by delimiter=."
         )
-    return f"{named(source)} could not be read as {kind}: {error.splitlines()[0][:300]}"
+    return f"{named(source)} could not be read as {kind}: {error.splitlines()[0][:300]}. Check it, or copy it again."

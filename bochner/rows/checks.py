@@ -69,7 +69,8 @@ def check_values(block: Block, where: str, before: int, names: Names, target_nam
         if block.weight.min(initial=0) < 0:
             row = int(np.argmax(block.weight < 0))
             raise InputError(
-                f"{_place(block, where, before, row, 'weight')} is {block.weight[row]}: weights must be zero or more."
+                f"{_place(block, where, before, row, 'weight')} is {block.weight[row]}: weights must be zero or more, so "
+                "change it, or leave the row out."
             )
 
 

@@ -137,7 +137,7 @@ class CsvTable(TableFile):
         column, value = schema.names[int(found[1])], found[3]
         row = "" if found[2] is None else f", row {int(found[2]) - 1 - self.has_names}"
         name = f"column {column!r}" if self.has_names else f"column {found[1]}"
-        return ValueError(
+        return InputError(
             f"{self.path}, {name}{row} holds text, {value!r}, where there were numbers before: "
             f"write numbers only, or leave that column out of columns=."
         )

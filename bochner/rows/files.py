@@ -147,7 +147,7 @@ def reading(path: Path, what: str) -> Iterator[None]:
     except MemoryError as error:
         raise UnreadableError(
             f"{path} could not be read as {what}: it asks for more memory than there is ({str(error).strip()}). Is the file "
-            "whole?"
+            "whole? Copy it again from where it came from."
         ) from error
     except (
         OSError,

@@ -63,14 +63,13 @@ class BlocksPart(Part):
         if block.X.shape[1] != first.X.shape[1]:
             raise InputError(
                 f"Block {number} has {block.X.shape[1]} columns, and block 0 has {first.X.shape[1]}: all must have "
-                "the same, so "
-                "give blocks of one width."
+                "the same, so give blocks of one width."
             )
         for name, new, old in (("targets", block.y, first.y), ("weights", block.weight, first.weight)):
             if (new is None) != (old is None) or (new is not None and old is not None and new.shape[1:] != old.shape[1:]):
                 raise InputError(
                     f"Block {number} has {name} {_shape(new)}, and block 0 has {_shape(old)}: all must be of one form, "
-                    "(X, y) or (X, y, weight)."
+                    "(X, y) or (X, y, weight), so give it to all or to none."
                 )
         if sparse.issparse(block.X) != sparse.issparse(first.X):
             raise InputError(
@@ -107,7 +106,7 @@ def from_arrays(
     y, weight = (None if values is None else np.asarray(values) for values in (y, weight))
     for name, values in (("y", y), ("weight", weight)):
         if values is not None and len(values) != X.shape[0]:
-            raise InputError(f"{name} has {len(values)} rows, and X has {X.shape[0]}: they must be the same.")
+            raise InputError(f"{name} has {len(values)} rows, and X has {X.shape[0]}: give one for each row of X.")
     first = as_block(0, (X[:0], None if y is None else y[:0], None if weight is None else weight[:0]), "X")
     return RowSource([ArraysPart(X, y, weight)], _layout(first, names, dtype))
 
@@ -168,7 +167,8 @@ class _Restart:
         self.last: Any = None
         if not callable(make) and not hasattr(make, "__iter__"):
             raise InputTypeError(
-                f"from_blocks needs a function that returns an iterator of blocks, or a list, got {type(make).__name__}."
+                f"from_blocks needs a function that returns an iterator of blocks, or a list, got {type(make).__name__}: "
+                "give one of these."
             )
         if hasattr(make, "__next__"):
             raise InputTypeError(
@@ -202,7 +202,7 @@ def as_block(start: int, given: Any, where: str) -> Block:
     for name, values, most in (("y", y, 2), ("weight", weight, 1)):
         if values is not None and (not 1 <= values.ndim <= most or len(values) != X.shape[0]):
             expected = f"({X.shape[0]},)" + f" or ({X.shape[0]}, targets)" * (most == 2)
-            raise InputError(f"{where}: {name} must be of shape {expected}, got {values.shape}.")
+            raise InputError(f"{where}: {name} must be of shape {expected}, got {values.shape}: give one for each row.")
     return Block(start, X, y, weight)
 
 

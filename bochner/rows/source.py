@@ -221,7 +221,7 @@ class RowSource:
             if part.n_rows not in (None, n_rows):
                 raise InputError(
                     f"{part.name} had {n_rows} rows in this pass, and {part.n_rows} were expected: every pass must give the "
-                    "same rows."
+                    "same rows, so leave them as they are until the fit ends."
                 )
             part.n_rows = n_rows
             start += n_rows
@@ -295,7 +295,7 @@ class Sampler:
     def sample(self) -> Sample:
         """The rows that were chosen, in their order."""
         if not any(len(numbers) for numbers, _ in self._kept):
-            raise InputError("There are no rows to take a sample of.")
+            raise InputError("There are no rows to take a sample of: at least one is needed, so give a table that has some.")
         numbers, rows = _smallest(self._kept, self.n, self.seed)
         return Sample(numbers, rows.X, rows.y, rows.weight)
 

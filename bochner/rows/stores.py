@@ -290,7 +290,10 @@ def _roles(store: Store, wanted: Wanted, path: Path) -> tuple[Roles, Wanted]:
     for name, role in [*((name, "columns") for name in X), (y, "target"), (weight, "weight")]:
         if name is not None and name not in store:
             hint = suggest(name, list(store))
-            raise InputError(f"{path} has no array {name!r} (for {role}=).{hint} Its arrays are {shown(list(store))}.")
+            raise InputError(
+                f"{path} has no array {name!r} (for {role}=).{hint} Its arrays are {shown(list(store))}: "
+                f"give one by {role}=."
+            )
     for name, role in ((y, "target"), (weight, "weight")):
         if name in X:
             raise InputError(
@@ -322,7 +325,9 @@ def _check_shapes(store: Store, roles: Roles, path: Path) -> tuple[int, int]:
                 f"{label} has shape {array.shape}, and {expected} was expected: reshape it before it is written."
             )
         if array.shape[0] != n_rows:
-            raise InputError(f"{label} has {array.shape[0]} rows, and {roles.X[0]!r} has {n_rows}: they must be the same.")
+            raise InputError(
+                f"{label} has {array.shape[0]} rows, and {roles.X[0]!r} has {n_rows}: leave it out, or write as many."
+            )
         if array.dtype.kind not in ("biuf" if name != roles.y else "biufUSOT"):
             raise InputError(
                 f"{label} holds {array.dtype}, not numbers: encode text as numbers, and name fields one by one."

@@ -63,7 +63,9 @@ class TableFile(ABC):
         seen: set[str] = set()
         for name in schema.names:
             if name in seen:
-                raise InputError(f"{self.path} has two columns named {name!r}: names must differ.{self.hint(schema)}")
+                raise InputError(
+                    f"{self.path} has two columns named {name!r}: names must differ, so rename one.{self.hint(schema)}"
+                )
             seen.add(name)
 
     def are_no_names(self, names: Sequence[str]) -> bool:

@@ -56,7 +56,7 @@ def write_stream(
                 writer.close()
         raise
     if writer is None:
-        raise InputError("There are no rows to predict or to write: at least one is needed.")
+        raise InputError("There are no rows to predict or to write: at least one is needed, so give some.")
     writer.close()
     file.flush()
     return rows

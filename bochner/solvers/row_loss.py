@@ -323,5 +323,5 @@ def _pulls(loss: Loss, _: Array, scores: Array, targets: Array, share: Array) ->
 def _known(array: Array | None) -> Array:
     """An array that states of these problems always have."""
     if array is None:
-        raise InputTypeError("a state of another problem")
+        raise InputTypeError("expected a state with scores and intercept, got one without: use one that this problem made")
     return array

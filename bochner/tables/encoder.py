@@ -147,8 +147,8 @@ class TableEncoder:
         """The same without a warning: the encoded rows, and by the names of columns the levels that fit did not see."""
         if not is_table(table):
             raise InputError(
-                f"A table of pandas, polars or pyarrow with the columns of fit is needed, got {type(table).__name__}: the "
-                f"columns are {_shown(self.names_in)}."
+                f"A table of pandas, polars or pyarrow with the columns of fit is needed, got {type(table).__name__}: "
+                f"give one with the columns {_shown(self.names_in)}."
             )
         n_rows = row_count(table)
         if n_rows == 0:

@@ -250,7 +250,7 @@ class SegmentClassifier(BaseEstimator):
             (Path(folder) / "model").write_bytes(arrays["model"].astype(np.uint8).tobytes())
             model = load(Path(folder) / "model")
         if not isinstance(model, KernelRegressor | MultipleKernelRegressor):
-            raise InputError(f"its model is a {type(model).__name__}")
+            raise InputError(f"its model is a {type(model).__name__}, and regressors are expected")
         found = cls(**about["options"])
         if found.kernel is None:
             found.kernel = model.kernel if isinstance(model, KernelRegressor) else model.kernels_[0]

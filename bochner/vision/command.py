@@ -349,7 +349,10 @@ def _with_truth(dataset: ImageSet, names: Sequence[str]) -> tuple[list[str], dic
         except (DataError, ImageError) as error:
             failed[name] = str(error)
     if len(failed) == len(names):
-        raise DataError(f"No image has a mask that can be read; the first: {next(iter(failed.values()))}")
+        raise DataError(
+            f"No image has a mask that can be read; mend them, or choose another set. The first: "
+            f"{next(iter(failed.values()))}"
+        )
     return [name for name in names if name not in failed], failed
 
 

@@ -197,7 +197,7 @@ class MaskFolder(ImageSet):
 
     def image_path(self, name: str) -> Path:
         if name not in self._paths:
-            raise DataError(f"{self.images}: there is no image {name!r}; see names for those that are there.")
+            raise DataError(f"{self.images}: there is no image {name!r}; choose one of .names.")
         return self._paths[name]
 
     def mask_paths(self, name: str) -> tuple[Path, Path | None]:

@@ -31,4 +31,6 @@ class DescriptorOptions:
     def __post_init__(self) -> None:
         counts = (self.n_words, self.n_colour_words, self.n_points, self.n_orientations)
         if min(counts) < 1 or self.smoothing < 0:
-            raise InputError(f"words, points and orientations must be 1 or more, and smoothing not negative: got {self}.")
+            raise InputError(
+                f"words, points and orientations must be 1 or more, and smoothing not negative: got {self}; raise the least."
+            )

@@ -62,7 +62,7 @@ def test_a_first_line_that_is_a_row_with_a_class(frame, tmp_path):
 
 def test_equal_numbers_in_the_place_of_names(tmp_path):
     (tmp_path / "t.csv").write_text("1,1\n1,2\n")
-    with refused("two columns named '1': names must differ. Has the file no line of names"):
+    with refused("two columns named '1': names must differ, so rename one. Has the file no line of names"):
         open_rows(tmp_path / "t.csv")
 
 
