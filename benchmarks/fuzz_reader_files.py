@@ -12,7 +12,8 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from fuzz_mutations import STRANGE_NUMBERS, STRANGE_TEXT, cut_short, flip_bits, 
 from PIL import Image
 from pyarrow import feather, parquet
 from scipy.io import savemat
+from scipy.sparse import csc_array
 
 from bochner import checkpoint
 from bochner.cli.data import read_table
@@ -43,6 +45,8 @@ KEY = {"estimator": "KernelRegressor", "X": "rows"}
 class Reader:
     """A kind of file: the one that is spoiled, what lies beside it, and what reads it, given the folder."""
 
+    family: str
+    """Kinds that one reader reads."""
     name: str
     path: str
     content: bytes
@@ -116,6 +120,11 @@ def other_archive(rng: Generator, data: bytes) -> bytes:
     return buffer.getvalue()
 
 
+def inside(pack: Callable[[bytes], bytes], unpack: Callable[[bytes], bytes], way: Mutation) -> Mutation:
+    """The same within a file that is compressed, whose checksum is right again."""
+    return lambda rng, data: pack(way(rng, unpack(data)))
+
+
 def other_json(rng: Generator, data: bytes) -> bytes:
     """A document of JSON with another value somewhere."""
     strange = [None, [], {}, [[]], "../..", 10**400, -1, 0.5, True, {"key": 1}]
@@ -154,6 +163,102 @@ def other_names(rng: Generator, data: bytes) -> bytes:
     return b"".join(lines)
 
 
+# -- files of MATLAB, on purpose ------------------------------------------------------------------------------------------
+
+MAT_HEADER, COMPRESSED, ARRAY, DIMENSIONS, CLASS = 128, 15, 14, 5, 6
+LENGTHS = (0, 1, 3, 4, 7, 8, 9, 64, 2**16, 2**31 - 1, 2**31, 2**32 - 8, 2**32 - 1)
+
+
+def tags(data: bytes, start: int, stop: int) -> list[int]:
+    """Where the tags of elements are, those within arrays among them."""
+    found = []
+    while start + 8 <= stop:
+        kind, size = struct.unpack("<II", data[start : start + 8])
+        found.append(start)
+        if kind >> 16:  # a few bytes, in the tag itself
+            start += 8
+            continue
+        if kind == ARRAY:
+            found += tags(data, start + 8, min(start + 8 + size, stop))
+        start += 8 + size + -size % 8
+    return found
+
+
+def other_number(rng: Generator, data: bytes, place: int, choices: tuple[int, ...]) -> bytes:
+    """Another number of four bytes at a place."""
+    return data[:place] + struct.pack("<I", choices[rng.integers(len(choices))]) + data[place + 4 :]
+
+
+def other_kind(rng: Generator, data: bytes) -> bytes:
+    """An element says that it is of another type."""
+    found = tags(data, MAT_HEADER, len(data))
+    return other_number(rng, data, found[rng.integers(len(found))], (*range(20), 2**16 + 1, 4 * 2**16 + 9, 2**32 - 1))
+
+
+def other_size(rng: Generator, data: bytes) -> bytes:
+    """An element says that it is of another size."""
+    found = tags(data, MAT_HEADER, len(data))
+    place = found[rng.integers(len(found))] + 4
+    (size,) = struct.unpack("<I", data[place : place + 4])
+    return other_number(rng, data, place, (*LENGTHS, size + 1, max(size, 1) - 1, size + 8, max(size, 8) - 8, 2 * size))
+
+
+def other_dimensions(rng: Generator, data: bytes) -> bytes:
+    """An array says that it has other rows or columns."""
+    found = [at for at in tags(data, MAT_HEADER, len(data)) if struct.unpack("<I", data[at : at + 4])[0] == DIMENSIONS]
+    return other_number(rng, data, found[rng.integers(len(found))] + 8 + 4 * int(rng.integers(2)), LENGTHS)
+
+
+def other_class(rng: Generator, data: bytes) -> bytes:
+    """An array says that it is of another class, logical or complex."""
+    found = [at for at in tags(data, MAT_HEADER, len(data)) if struct.unpack("<I", data[at : at + 4])[0] == CLASS]
+    flags = tuple(kind | bits for kind in range(20) for bits in (0, 0x200, 0x800, 0xA00))
+    choice = [at for at in found if struct.unpack("<I", data[at + 4 : at + 8])[0] == 8]
+    return other_number(rng, data, choice[rng.integers(len(choice))] + 8, flags)
+
+
+MAT_WAYS: dict[str, Mutation] = {
+    "type": other_kind,
+    "size": other_size,
+    "dimensions": other_dimensions,
+    "class": other_class,
+}
+
+
+def uncompressed(data: bytes) -> bytes:
+    """A file of compressed variables as one of plain ones."""
+    found, at = data[:MAT_HEADER], MAT_HEADER
+    while at < len(data):
+        _, size = struct.unpack("<II", data[at : at + 8])
+        found += zlib.decompress(data[at + 8 : at + 8 + size])
+        at += 8 + size
+    return found
+
+
+def compressed(data: bytes) -> bytes:
+    """The other way round; variables whose sizes are wrong end where the file does."""
+    found, at = data[:MAT_HEADER], MAT_HEADER
+    while at < len(data):
+        size = struct.unpack("<I", data[at + 4 : at + 8])[0] if at + 8 <= len(data) else 0
+        packed = zlib.compress(data[at : at + 8 + size])
+        found += struct.pack("<II", COMPRESSED, len(packed)) + packed
+        at += 8 + size
+    return found
+
+
+def swollen(rng: Generator, data: bytes) -> bytes:
+    """One more variable, of very many zeros in few bytes: numbers, letters, or elements of no bytes."""
+    n_bytes = int(2 ** rng.integers(10, 26))
+    what = int(rng.integers(3))
+    cls, stored, width = ((6, 9, 8), (4, 2, 1), (1, 0, 8))[what]
+    head = struct.pack("<IIII", 6, 8, cls, 0) + struct.pack("<IIii", 5, 8, n_bytes // width, 1)
+    head += struct.pack("<HHI", 1, 1, ord("z")) + (b"" if what == 2 else struct.pack("<II", stored, n_bytes))
+    packer, zeros = zlib.compressobj(), bytes(2**20)
+    packed = packer.compress(struct.pack("<II", ARRAY, len(head) + n_bytes) + head)
+    packed += b"".join(packer.compress(zeros[: min(2**20, n_bytes - i)]) for i in range(0, n_bytes, 2**20)) + packer.flush()
+    return data + struct.pack("<II", COMPRESSED, len(packed)) + packed
+
+
 # -- files ----------------------------------------------------------------------------------------------------------------
 
 
@@ -181,17 +286,24 @@ def written(write: Callable[[Any], Any]) -> bytes:
     return buffer.getvalue()
 
 
+def same_gzip(data: bytes) -> bytes:
+    """The same bytes whatever the time is."""
+    return gzip.compress(data, mtime=0)
+
+
 def views() -> dict[str, Any]:
     """Two views of sixteen rows, and labels."""
     rng = np.random.default_rng(0)
     return {"view_0": rng.random((16, 3)), "view_1": rng.random((16, 5)), "y": np.repeat([0, 1], 8)}
 
 
-def mat() -> bytes:
-    """The same as MATLAB has them, compressed or not."""
+def mat(*, do_compression: bool = False) -> bytes:
+    """The same as MATLAB has them, and beside them variables of the other classes that are read."""
     cell = np.empty((1, 2), dtype=object)
     cell[0, 0], cell[0, 1] = views()["view_0"], views()["view_1"]
-    return written(lambda file: savemat(file, {"X": cell, "Y": views()["y"][:, None]}))
+    others = {"names": ["one", "two"], "few": csc_array(views()["view_0"] > 0.5), "half": np.ones((2, 2), dtype=bool)}
+    content = {"X": cell, "Y": views()["y"][:, None], **others}
+    return written(lambda file: savemat(file, content, do_compression=do_compression))
 
 
 def picture(kind: str) -> bytes:
@@ -284,6 +396,7 @@ def read_store(folder: Path) -> None:
         found.load("one")
 
 
+@cache
 def readers() -> list[Reader]:
     """All kinds of files."""
     text, archive = {"a strange word": other_word}, {"another archive": other_archive}
@@ -297,19 +410,34 @@ def readers() -> list[Reader]:
     path = "rows"
 
     def rows(name: str, suffix: str, content: bytes, purpose: dict[str, Mutation], **options: Any) -> Reader:
-        return Reader(name, path + suffix, content, lambda f: all_blocks(f / (path + suffix), **options), {}, purpose)
+        family = name.split(",")[0]
+        return Reader(
+            family, name, path + suffix, content, lambda f: all_blocks(f / (path + suffix), **options), {}, purpose
+        )
 
     def command(name: str, suffix: str, content: bytes, purpose: dict[str, Mutation]) -> Reader:
-        return Reader(name, path + suffix, content, lambda f: read_table(str(f / (path + suffix))), {}, purpose)
+        family = name.removesuffix(" of the command line")
+        return Reader(family, name, path + suffix, content, lambda f: read_table(str(f / (path + suffix))), {}, purpose)
+
+    def multiview(name: str, where: str, content: bytes, purpose: dict[str, Mutation]) -> Reader:
+        return Reader("views", name, where, content, lambda f: read_views(f / where), {}, purpose)
 
     def of(name: str, where: str, files: dict[str, bytes], read: Callable[[Path], Any], **purpose: Mutation) -> Reader:
-        return Reader(name, where, files[where], read, files, purpose)
+        return Reader(name.split(",")[0], name, where, files[where], read, files, purpose)
 
+    def within_gzip(way: Mutation) -> Mutation:
+        return inside(same_gzip, gzip.decompress, way)
+
+    def within_bzip2(way: Mutation) -> Mutation:
+        return inside(bz2.compress, bz2.decompress, way)
+
+    mats = {**MAT_WAYS, **BY_CHANCE}
+    within_mat = {f"{name} inside": inside(compressed, uncompressed, way) for name, way in mats.items()}
     fit, log, sums = kept()
     return [
         rows("LIBSVM", ".svm", svmlight(), text),
-        rows("LIBSVM, gzip", ".svm.gz", gzip.compress(svmlight()), {}),
-        rows("LIBSVM, bzip2", ".svm.bz2", bz2.compress(svmlight()), {}),
+        rows("LIBSVM, gzip", ".svm.gz", same_gzip(svmlight()), {"a strange word": within_gzip(other_word)}),
+        rows("LIBSVM, bzip2", ".svm.bz2", bz2.compress(svmlight()), {"a strange word": within_bzip2(other_word)}),
         rows("CSV", ".csv", csv, text, encode=True),
         command("CSV of the command line", ".csv", csv, text),
         command("JSON lines", ".jsonl", lines, text),
@@ -317,10 +445,12 @@ def readers() -> list[Reader]:
         rows("Arrow", ".arrow", written(lambda f: feather.write_feather(numbers, f)), {}),
         rows("npy", ".npy", written(lambda f: np.save(f, np.ones((40, 3)))), {}),
         rows("npz", ".npz", npz, archive),
-        Reader(
-            "views, npz", "v.npz", written(lambda f: np.savez(f, **views())), lambda f: read_views(f / "v.npz"), {}, archive
+        multiview("views, npz", "v.npz", written(lambda f: np.savez(f, **views())), archive),
+        replace(multiview("views, mat", "v.mat", mat(), MAT_WAYS), family="mat"),
+        replace(
+            multiview("views, mat compressed", "v.mat", mat(do_compression=True), {**within_mat, "zeros": swollen}),
+            family="mat",
         ),
-        Reader("views, mat", "v.mat", mat(), lambda f: read_views(f / "v.mat"), {}, {}),
         of("VOC, image set", "voc/ImageSets/Segmentation/train.txt", voc(), read_voc, names=other_names),
         of("VOC, JPEG", "voc/JPEGImages/one.jpg", voc(), read_voc),
         of("VOC, mask", "voc/SegmentationClass/one.png", voc(), read_voc, header=other_picture),

@@ -1,7 +1,9 @@
-"""What the readers of data, checkpoints and stores make of spoiled files: 100,000 of them, by chance and on purpose.
+"""What the readers of data, checkpoints and stores make of spoiled files, by chance and on purpose.
 
-    python benchmarks/fuzz_readers.py             105,000 files
-    python benchmarks/fuzz_readers.py --quick     2100 files, results in fuzz_readers-quick.json
+    python benchmarks/fuzz_readers.py             100,000 of each family of ASKED, 5000 of each other kind
+    python benchmarks/fuzz_readers.py --only LIBSVM CSV mat VOC --each 100000
+                                                  so many of each of these families, shared out among their kinds
+    python benchmarks/fuzz_readers.py --quick     100 of each kind, results in fuzz_readers-quick.json
     python benchmarks/fuzz_readers.py --table     no run: rewrite the table of docs/reliability.md
 
 Each file must be read, or refused with an error that this package raises itself, a ValueError or an OSError (a CommandError
@@ -21,6 +23,7 @@ import time
 import traceback
 import tracemalloc
 import warnings
+import zlib
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -38,8 +41,12 @@ from bochner.archives import DENSEST
 from bochner.cli.running import CommandError
 
 DOCUMENT = ROOT / "docs" / "reliability.md"
-FILES, QUICK_FILES, SEED = 105_000, 2100, 20261119
-PART = 700
+SEED = 20261119
+ASKED = ("LIBSVM", "CSV", "mat", "VOC")
+"""Families of which a full run spoils so many: readers of what other people send."""
+ASKED_FILES, OTHER_FILES, QUICK_FILES = 100_000, 5000, 100
+"""Files of each of these families, of each other kind, and of each kind in a quick run."""
+PART = 1000
 """Files that a process sees at a time."""
 BESIDE = 64_000_000
 """Most bytes that reading may take beside DENSEST times the size of the file: blocks of text, and pixels."""
@@ -136,35 +143,36 @@ def try_file(reader: Reader, folder: Path, watch: Watch) -> tuple[str, float, in
     return result, time.perf_counter() - start, peak
 
 
-def run(numbers: range, seed: int, keep: Path | None = None) -> dict[str, Outcome]:
-    """Spoil files of these numbers, all kinds in turn, and see what their readers make of each."""
-    some = readers()
-    outcomes = {reader.name: Outcome() for reader in some}
-    watch = the_watch()
+def run(kind: str, numbers: range, seed: int, keep: Path | None = None) -> Outcome:
+    """Spoil files of a kind, of these numbers, and see what their reader makes of each."""
+    (reader,) = (each for each in readers() if each.name == kind)
+    outcome, watch = Outcome(), the_watch()
     tracemalloc.start()
     with tempfile.TemporaryDirectory() as name, warnings.catch_warnings():
         warnings.simplefilter("error")
-        folders = {reader.name: Path(name) / str(i) for i, reader in enumerate(some)}
-        for reader in some:
-            lay_down(reader, folders[reader.name])
-            result = try_file(reader, folders[reader.name], watch)[0]  # which imports what reading needs
-            if result != "loaded" and not result.startswith("touched"):
-                raise AssertionError(f"The whole file of {reader.name} is not read: {result}")
+        folder = Path(name) / "files"
+        lay_down(reader, folder)
+        result = try_file(reader, folder, watch)[0]  # which imports what reading needs
+        if result != "loaded" and not result.startswith("touched"):
+            raise AssertionError(f"The whole file of {kind} is not read: {result}")
         for number in numbers:
-            rng = np.random.default_rng([seed, number])
-            reader = some[number % len(some)]
-            ways = {**BY_CHANCE, **{key: way for key, way in reader.on_purpose.items() for _ in range(2)}}
-            way = list(ways.values())[number // len(some) % len(ways)]
-            spoiled = reader.content
-            while spoiled == reader.content:
-                spoiled = way(rng, reader.content)
-            folder = folders[reader.name]
-            if reader.name.startswith("checkpoint"):  # whose other files are written to as well
+            spoiled = spoil(reader, number, seed)
+            if reader.family == "checkpoint":  # whose other files are written to as well
                 lay_down(reader, folder)
             (folder / reader.path).write_bytes(spoiled)
-            note(outcomes[reader.name], number, reader, spoiled, try_file(reader, folder, watch), keep)
+            note(outcome, number, reader, spoiled, try_file(reader, folder, watch), keep)
     tracemalloc.stop()
-    return outcomes
+    return outcome
+
+
+def spoil(reader: Reader, number: int, seed: int) -> bytes:
+    """The file of a number: the ways take turns, those on purpose twice as often."""
+    rng = np.random.default_rng([seed, zlib.crc32(reader.name.encode()), number])
+    ways = [*BY_CHANCE.values(), *reader.on_purpose.values(), *reader.on_purpose.values()]
+    spoiled = reader.content
+    while spoiled == reader.content:
+        spoiled = ways[number % len(ways)](rng, reader.content)
+    return spoiled
 
 
 def lay_down(reader: Reader, folder: Path) -> None:
@@ -190,15 +198,26 @@ def note(
         (keep / f"{number}-{Path(reader.path).name}").write_bytes(data)
 
 
-def run_all(n_files: int, seed: int, keep: Path | None) -> dict[str, Outcome]:
-    """The same in several processes, part after part."""
-    parts = [range(start, min(start + PART, n_files)) for start in range(0, n_files, PART)]
+def plan(only: list[str] | None, each: int | None, quick: bool) -> dict[str, int]:
+    """How many files of each kind are spoiled; ``each`` is of a family, shared out among its kinds."""
+    kinds = [reader for reader in readers() if not only or reader.family in only]
+    counts = {}
+    for reader in kinds:
+        n_kinds = sum(other.family == reader.family for other in kinds)
+        of_family = each if each else ASKED_FILES if reader.family in ASKED else OTHER_FILES * n_kinds
+        counts[reader.name] = QUICK_FILES if quick else -(-of_family // n_kinds)
+    return counts
+
+
+def run_all(counts: dict[str, int], seed: int, keep: Path | None) -> dict[str, Outcome]:
+    """So many files of each kind, in several processes, part after part."""
+    parts = [(kind, range(i, min(i + PART, n))) for kind, n in counts.items() for i in range(0, n, PART)]
     total: dict[str, Outcome] = {}
     with ProcessPoolExecutor() as pool:
-        for part, found in zip(parts, pool.map(partial(run, seed=seed, keep=keep), parts), strict=True):
-            print(f"{part.stop:,} of {n_files:,} files", file=sys.stderr)
-            for kind, outcome in found.items():
-                total[kind] = total[kind].joined(outcome) if kind in total else outcome
+        found = pool.map(partial(run, seed=seed, keep=keep), *zip(*parts, strict=True))
+        for (kind, part), outcome in zip(parts, found, strict=True):
+            total[kind] = total[kind].joined(outcome) if kind in total else outcome
+            print(f"{kind}: {part.stop:,} of {counts[kind]:,} files", file=sys.stderr)
     return total
 
 
@@ -215,21 +234,25 @@ def table(results: dict[str, Any]) -> str:
 
 def main() -> None:
     """Run, write the results, and say what came of it."""
+    families = list(dict.fromkeys(reader.family for reader in readers()))
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK_FILES} files only")
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_FILES} files of each kind")
+    parser.add_argument("--only", nargs="+", choices=families, metavar="FAMILY", help=f"of {', '.join(families)}")
+    parser.add_argument("--each", type=int, metavar="N", help="files of each family")
     parser.add_argument("--table", action="store_true", help="rewrite the table from the stored results")
     parser.add_argument("--keep", type=Path, default=None, help="folder for files that make something else happen")
     options = parser.parse_args()
-    name = "fuzz_readers-quick" if options.quick else "fuzz_readers"
+    is_full = not (options.quick or options.only or options.each)
+    name = "fuzz_readers" if is_full else "fuzz_readers-quick" if options.quick else "fuzz_readers-some"
     if not options.table:
         about = manifest(SEED, ("bochner", "numpy", "scipy", "pyarrow", "pillow"))
-        outcomes = run_all(QUICK_FILES if options.quick else FILES, SEED, options.keep)
+        outcomes = run_all(plan(options.only, options.each, options.quick), SEED, options.keep)
         write_results(name, {"kinds": {kind: vars(outcome) for kind, outcome in outcomes.items()}}, about)
         for kind, outcome in outcomes.items():
             print("\n".join(f"{kind}, {failure}" for failure in outcome.failures[:5]), end="\n" if outcome.failures else "")
     results, about = read_results(name)
     print(table(results))
-    if not options.quick:
+    if is_full:
         replace_table(DOCUMENT, "fuzz_readers", f"{table(results)}\n\n{describe(about)}")
 
 

@@ -88,7 +88,7 @@ TOLD_AGAIN = {
     "estimators/parts.py:_columns": "estimators/parts.py:_columns",
     **{
         f"reproduce/mat_files.py:{name}": "reproduce/mat_files.py:read_mat"
-        for name in ("_variables", "_elements", "_parts", "_numbers", "_cell", "_sparse", "_text")
+        for name in ("_variables", "_elements", "_parts", "_numbers", "_cell", "_sparse", "_text", "take")
     },
     "vision/classifier.py:_of_arrays": "archives.py:read_made",
 }

@@ -1,12 +1,15 @@
 """Files of MATLAB, against SciPy's reader; spoiled ones are refused."""
 
 import struct
+import tracemalloc
+import zlib
 
 import numpy as np
 import pytest
 from scipy import sparse
 from scipy.io import loadmat, savemat
 
+from bochner.archives import DENSEST
 from bochner.reproduce.errors import ReproduceError
 from bochner.reproduce.mat_files import read_mat
 
@@ -84,3 +87,25 @@ def test_other_files(tmp_path):
         (tmp_path / "some.mat").write_bytes(data)
         with pytest.raises(ReproduceError, match="does not begin as files of MATLAB 5 to 7 do"):
             read_mat(tmp_path / "some.mat")
+
+
+@pytest.mark.parametrize(
+    ("array_class", "held"),
+    [(6, (9, 8)), (6, (2, 1)), (4, (2, 1)), (1, None)],
+    ids=["numbers", "numbers of a byte each", "letters", "elements of no bytes"],
+)
+def test_zeros_that_are_compressed_take_no_more_than_a_file_may(array_class, held, tmp_path):
+    """A few kilobytes that unpack to 32 MB, which as Python's objects would be more than a gigabyte."""
+    n_bytes = 2**25
+    kind, width = held or (0, 8)
+    head = element(6, struct.pack("<II", array_class, 0)) + element(5, struct.pack("<2i", n_bytes // width, 1))
+    head += element(1, b"X") + (struct.pack("<II", kind, n_bytes) if held else b"")
+    packed = zlib.compress(struct.pack("<II", 14, len(head) + n_bytes) + head + bytes(n_bytes), 9)
+    header = b" " * 124 + struct.pack("<H", 0x0100) + b"IM"
+    (tmp_path / "some.mat").write_bytes(header + struct.pack("<II", 15, len(packed)) + packed)
+    tracemalloc.start()
+    with pytest.raises(ReproduceError, match="cannot be read as MATLAB 5"):
+        read_mat(tmp_path / "some.mat")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < DENSEST * (tmp_path / "some.mat").stat().st_size + 2**20
