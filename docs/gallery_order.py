@@ -6,6 +6,7 @@ from pathlib import Path
 
 ORDER = (
     "single_kernel",
+    "learned_metric",
     "many_descriptors",
     "histograms",
     "feature_selection",

@@ -209,6 +209,8 @@ def test_words_of_candidates_are_explained_and_the_last_fit_is_told(models):
         assert f"{record['start']}: " in words.text
         assert f"{record['metric']}: " in words.text
     assert "units: " not in words.text  # a start of many columns
+    parts = {row[2] for row in blocks(model_page(model), "How it was chosen", Table)[0].rows}
+    assert ("among the best of every part" in words.text) == (len(parts) > 1)
     finish = model.selection_[-1]
     assert finish["stage"] == "finish"
     assert f"on 120 rows with 120 centres: mean squared error {finish['error']:.4g}" in last.text

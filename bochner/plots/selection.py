@@ -73,9 +73,12 @@ def in_words(found: list[Compared]) -> str:
     starts, metrics = ({getattr(each, name) for each in found} for name in ("start", "metric"))
     began = "; ".join(f"{name}: {what}" for name, what in STARTS.items() if name in starts)
     grew = "; ".join(f"{name}: {what}" for name, what in METRICS.items() if name in metrics)
+    some = len({len(each.errors) for each in found}) > 1
     return (
-        f"Errors are means over the parts of the rows that were set aside in turn. A kernel starts with some scales "
-        f"({began}), and distances become those of a metric that grows from them ({grew})."
+        "Errors are means over the parts of the rows that were set aside in turn."
+        + (" Only candidates that were among the best of every part could be chosen." if some else "")
+        + f" A kernel starts with some scales ({began}), and distances become those of a metric that grows from them "
+        f"({grew})."
     )
 
 
