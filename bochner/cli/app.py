@@ -216,7 +216,7 @@ def report(
     else:
         sys.stdout.write(f"{path}\n")
     if open_it:
-        typer.launch(path)
+        models.show_page(path)
 
 
 @app.command(

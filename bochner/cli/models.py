@@ -182,6 +182,14 @@ def report(model_path: str, data: str | None, output: str, target: str | None, s
     return output
 
 
+def show_page(path: str) -> None:
+    """Open a page in the browser that ``BROWSER`` names, or in the usual one."""
+    import webbrowser
+
+    if not webbrowser.open(Path(path).resolve().as_uri()):
+        tell(f"Note: no browser was found: open {path} in one, or name one by BROWSER.")
+
+
 def facts(model_path: str) -> dict[str, Any]:
     """What a model file holds."""
     from bochner.persistence.files import read_header
