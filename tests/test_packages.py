@@ -1,10 +1,15 @@
-"""Wheel and sdist hold all that the package needs: they are built, installed into a clean environment, and used there."""
+"""Wheel and sdist hold all that the package needs: they are built, installed into a clean environment, and used there.
 
+An environment sees the packages that pyproject.toml declares, with what these declare in turn, and no others: links lead to
+those of this Python, as there need not be a network. So what is imported and not declared is not found.
+"""
+
+import importlib.metadata
 import os
 import subprocess
 import sys
-import sysconfig
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -12,8 +17,41 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 pytest.importorskip("setuptools", minversion="77")
+requirements = pytest.importorskip("packaging.requirements")
 COPIED = ("bochner", "pyproject.toml", "README.md", "LICENSE")
 BUILD = "import sys; from setuptools import build_meta; print(getattr(build_meta, 'build_' + sys.argv[1])(sys.argv[2]))"
+CORE = """
+import pickle, sys
+import numpy as np, bochner
+from bochner import exact
+from bochner.errors import MissingPackageError
+X = np.random.default_rng(0).random((60, 3)); y = X[:, 0] * X[:, 1]
+for make in (bochner.KernelRegressor, bochner.MultipleKernelRegressor):
+    model = make(n_features=32, random_state=0).fit(X, y)
+    assert np.array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
+for make in (bochner.KernelClassifier, bochner.MultipleKernelClassifier):
+    model = make(n_features=32, random_state=0).fit(X, y > 0.2)
+    assert model.predict(X).shape == (60,)
+assert bochner.FourierFeatures(n_features=8).fit_transform(X).shape == (60, 8)
+assert exact.KernelRidgeGD("gaussian").fit(X, y).predict(X).shape == (60,)
+model = bochner.KernelRegressor(random_state=0).fit(X, y)
+print(model.summary())
+for call, package in ((lambda: model.save("m"), "safetensors"), (lambda: model.to_onnx("m"), "onnx")):
+    try:
+        call()
+    except MissingPackageError as error:
+        assert package in str(error) and "pip install" in str(error), error
+    else:
+        raise AssertionError(f"{package} is no part of the core")
+optional = {"torch", "pandas", "pyarrow", "matplotlib", "safetensors", "onnx", "dask", "typer"}
+for name in optional:
+    try:
+        __import__(name)
+    except ImportError:
+        continue
+    raise AssertionError(f"{name} is seen, and not declared")
+print(bochner.__file__)
+"""
 USE = """
 import numpy as np, bochner
 X = np.random.default_rng(0).random((60, 3)); y = X[:, 0] * X[:, 1]
@@ -68,17 +106,73 @@ def built(tmp_path_factory):
     return sdist, build("wheel", folder / sdist.name.removesuffix(".tar.gz"), folder / "dist")
 
 
+def declared(extras=()):
+    """The names of the packages that pyproject.toml asks for, and of those that these ask for."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = [*project["dependencies"], *(each for extra in extras for each in project["optional-dependencies"][extra])]
+    waiting, found = [requirements.Requirement(each) for each in asked], set()
+    seen = set()
+    while waiting:
+        wanted = waiting.pop()
+        if (wanted.name, frozenset(wanted.extras)) in seen:
+            continue
+        seen.add((wanted.name, frozenset(wanted.extras)))
+        about = importlib.metadata.distribution(wanted.name)
+        assert wanted.specifier.contains(about.version, prereleases=True), wanted
+        found.add(wanted.name)
+        for each in map(requirements.Requirement, about.requires or ()):
+            if each.marker is None or any(each.marker.evaluate({"extra": extra}) for extra in ("", *wanted.extras)):
+                waiting.append(each)
+    return found
+
+
+def link(names, folder):
+    """Links to all files of packages, and nothing else, in a folder."""
+    for name in names:
+        about = importlib.metadata.distribution(name)
+        for top in {file.parts[0] for file in about.files if file.parts[0] not in ("..", "__pycache__")}:
+            if not (folder / top).exists():
+                (folder / top).symlink_to(Path(about.locate_file(top)).resolve())
+
+
+def environment(folder, packed, names):
+    """A Python with a wheel or sdist of this package, and the named packages."""
+    run(sys.executable, "-m", "venv", "--without-pip", folder / "venv", folder=folder)
+    python = folder / "venv" / "bin" / "python"
+    own = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", folder=folder).strip())
+    link(names, own)
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index"]
+    run(*pip, "--no-build-isolation", packed, folder=folder)
+    return python
+
+
+NO_LINKS = "Windows makes links for administrators only"
+
+
 @pytest.fixture(scope="module")
 def installed(built, tmp_path_factory):
-    """A Python with the wheel, and the packages of this one beside it."""
-    folder = tmp_path_factory.mktemp("environment")
-    run(sys.executable, "-m", "venv", "--without-pip", folder / "venv", folder=folder)
-    python = folder / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python"
-    own = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", folder=folder).strip())
-    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index"]
-    run(*pip, "--no-build-isolation", built[1], folder=folder)
-    (own / "others.pth").write_text(sysconfig.get_path("purelib"))
-    return python
+    """A Python with the wheel, and what it declares with the extras for the command and for pictures."""
+    if os.name == "nt":
+        pytest.skip(NO_LINKS)
+    return environment(tmp_path_factory.mktemp("environment"), built[1], declared(["cli", "plots"]))
+
+
+@pytest.mark.skipif(os.name == "nt", reason=NO_LINKS)
+@pytest.mark.parametrize("which", ["sdist", "wheel"])
+def test_the_core_works_with_what_is_declared_for_it(which, built, tmp_path):
+    """No extra is there: what needs one says so, and all else works."""
+    builders = {"setuptools"} if which == "sdist" else set()  # declared in [build-system]
+    python = environment(tmp_path, built[which == "wheel"], declared() | builders)
+    (tmp_path / "place").mkdir()
+    told = run(python, "-c", CORE, folder=tmp_path / "place").splitlines()
+    assert Path(told[-1]).is_relative_to(tmp_path)
+
+
+def test_what_is_declared_is_followed():
+    found = declared()
+    assert {"numpy", "scipy", "scikit-learn", "array-api-compat", "threadpoolctl", "joblib"} <= found
+    assert not {"pandas", "matplotlib", "pytest"} & found
+    assert found | {"pyarrow", "typer", "matplotlib", "kiwisolver"} <= declared(["cli", "plots"])
 
 
 def test_both_hold_every_file_of_the_package(built):

@@ -3,10 +3,10 @@
     python tools/public_api.py             write the list anew, after a change that is meant
     python tools/public_api.py --check     only look: the list is that of the code
 
-Public is what docs/api.md names, and bochner.__all__. At a release (tools/changelog.py) the list is copied to
-tools/public_api_released.txt; from then on whatever differs from it needs a fragment in changes/: a `removed` or `changed`
-one for a line that is gone, an `added` or `changed` one for a line that is new. Before the first release there is nothing
-to compare with, and the list is what later ones are compared with.
+Public is what docs/api.md names, bochner.__all__, and what BESIDE lists. At a release (tools/changelog.py) the list is
+copied to tools/public_api_released.txt; from then on whatever differs from it needs a fragment in changes/: a `removed` or
+`changed` one for a line that is gone, an `added` or `changed` one for a line that is new. Before the first release there is
+nothing to compare with, and the list is what later ones are compared with.
 """
 
 from __future__ import annotations
@@ -17,11 +17,17 @@ import importlib
 import inspect
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+BESIDE: dict[str, tuple[str, ...] | None] = {
+    "bochner.engines": ("SmallerBlocksWarning",),
+    "bochner.tables": ("TableEncoder", "UnseenLevelsWarning"),
+    "bochner.vision": None,
+}
+"""Names that other pages of the documentation have, by module; None for all of its __all__."""
 LISTED, RELEASED = ROOT / "tools" / "public_api.txt", ROOT / "tools" / "public_api_released.txt"
 
 
@@ -43,19 +49,21 @@ def main() -> int:
     return 0
 
 
-def listing() -> str:
-    """A line for every public name and every public method and property of it."""
-    lines = [line for module, name in public_names() for line in described(module, name)]
+def listing(without: Collection[str] = ()) -> str:
+    """A line for every public name and every public method and property of it; ``without`` some modules of BESIDE."""
+    lines = [line for module, name in public_names(without) for line in described(module, name)]
     return "".join(f"{line}\n" for line in dict.fromkeys(lines))
 
 
-def public_names() -> Iterator[tuple[str, str]]:
-    """Pairs (module, name) of docs/api.md, and of bochner.__all__."""
+def public_names(without: Collection[str] = ()) -> Iterator[tuple[str, str]]:
+    """Pairs (module, name) of bochner.__all__, docs/api.md and BESIDE."""
     package = importlib.import_module("bochner")
     yield from (("bochner", name) for name in package.__all__ if not name.startswith("__") and name != "kernels")
     for block in re.findall(r"```\{eval-rst\}\n(.*?)```", (ROOT / "docs" / "api.md").read_text(encoding="utf-8"), re.DOTALL):
         module = re.search(r"currentmodule:: (\S+)", block)
         yield from ((module[1], name) for name in re.findall(r"^ {3}(\w+)$", block, re.MULTILINE) if module)
+    for beside, names in ((module, names) for module, names in BESIDE.items() if module not in without):
+        yield from ((beside, name) for name in names or importlib.import_module(beside).__all__)
 
 
 def described(module: str, name: str) -> Iterator[str]:

@@ -13,8 +13,10 @@ from bochner.engines.passes import (
     quadratic_form,
     squared_lengths,
 )
+from bochner.engines.smaller_blocks import SmallerBlocksWarning
 
 __all__ = [
+    "SmallerBlocksWarning",
     "adjoint",
     "fold_moments",
     "forward",
