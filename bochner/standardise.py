@@ -166,7 +166,10 @@ class Standardiser:
     def write(self, X: Array, out: Array) -> None:
         """The same of dense rows (n, m) of NumPy, into ``out`` (n, m) of a precision that is no less."""
         with np.errstate(over="ignore"):
-            np.subtract(X, self.centre, out=out, dtype=out.dtype)
+            if np.any(self.centre != 0):
+                np.subtract(X, self.centre, out=out, dtype=out.dtype)
+            else:
+                out[...] = X
             if np.any(self.spread != 1):
                 out /= self.spread
         within = _within_reach(out, out.dtype)

@@ -152,6 +152,7 @@ def group_lasso(bench: Bench) -> Measured:
                 shared_weights=False,
                 n_alphas=options.n_alphas,
                 smallest=options.smallest,
+                tol=options.tol,
                 validation=training.split(),
                 standardize=False,
                 device=bench.device,

@@ -51,6 +51,8 @@ class GroupLasso:
     """Draws of the features where rows are fewer than that, each learned by itself; accuracies and seconds are means."""
     n_alphas: int = 12
     smallest: float = 1e-3
+    tol: float = 3e-3
+    """The duality gap, as a part of the objective: that of GMKL."""
     refit: bool = False
     """Whether ridge regression on the kernels that are in is tried as well, which the paper does not."""
     one_class: bool = False
@@ -62,7 +64,7 @@ class ExactMultiple:
     """Of GMKL: its cost comes from the penalty that ``like`` chose on the same rows."""
 
     like: GroupLasso = field(default_factory=GroupLasso)
-    tol: float = 3e-3
+    tol: float = GroupLasso.tol
     max_iter: int = 100
     one_class: bool = False
     limit: float = 600.0

@@ -226,6 +226,6 @@ def _departures(path: Path, found: ViewsFile, n_train: int, n_test: int) -> tupl
         "Kernels are exponentiated chi2 where no view has negative values, and Gaussian else; one kernel is Gaussian on "
         "roots, or on values of unit spread (as they are, where the file says so).",
         "The penalty of RFF-GL is chosen on held-out rows; GMKL has the cost of the same problem by the "
-        "paper's equivalence.",
+        "paper's equivalence. Both end at a duality gap of 0.003 of the objective.",
     ]
     return (*told, *([found.about] if found.about else []))
