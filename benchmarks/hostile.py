@@ -36,8 +36,11 @@ DOCUMENT = ROOT / "docs" / "reliability.md"
 N_CASES, N_QUICK, N_PEERS, CHUNK, SEED = 10_000, 500, 500, 50, 20261119
 KEPT = ROOT / "build" / "hostile"
 RESULTS = ("finite", "error", "failed")
-OURS_BESIDE = ("KernelRegressor", "KernelClassifier")
-"""Those of ours that are asked about the cases of peers."""
+AT_DEFAULTS = ", default settings"
+OURS_BESIDE = tuple(name + way for name in ("KernelRegressor", "KernelClassifier") for way in ("", AT_DEFAULTS))
+"""Those of ours that are asked about the cases of peers, on plain settings (few features) and on their defaults."""
+OF_PEERS = ("finite", "error", "scaler", "failed")
+"""What may come of a case of a peer: "scaler" is a failure of the scalers before it."""
 
 
 def one_thread() -> None:
@@ -138,17 +141,22 @@ def run_peer(name: str, found: dict[bool, list[cases.Case]]) -> dict[str, Any]:
     ours = name in OURS_BESIDE
     if not ours:
         hostile_peers.warm_up(name)
-    classifier = estimators.is_classifier(name) if ours else hostile_peers.PEERS[name][1]
+    estimator = name.removesuffix(AT_DEFAULTS)
+    classifier = estimators.is_classifier(estimator) if ours else hostile_peers.PEERS[name][1]
     counts: Counter[str] = Counter()
     why: Counter[str] = Counter()
     for case in found[classifier]:
-        mine = replace(case, estimator=name)
-        ask = partial(estimators.attempt, mine) if ours else partial(hostile_peers.attempt_peer, name, case)
+        if not ours:
+            ask = partial(hostile_peers.attempt_peer, name, case)
+        elif name.endswith(AT_DEFAULTS):
+            ask = partial(hostile_peers.attempt_ours, estimator, case)
+        else:
+            ask = partial(estimators.attempt, replace(case, estimator=estimator))
         outcome = hostile_peers.isolated(ask)
         counts[outcome.result] += 1
-        if outcome.result == "failed":
-            why[outcome.message[:100]] += 1
-    return {"cases": len(found[classifier]), **{key: counts[key] for key in RESULTS}, "why": dict(why.most_common(8))}
+        if outcome.result in ("failed", "scaler"):
+            why[f"{outcome.result}: {outcome.message[:100]}"] += 1
+    return {"cases": len(found[classifier]), **{key: counts[key] for key in OF_PEERS}, "why": dict(why.most_common(8))}
 
 
 def run_peers(n: int, jobs: int) -> dict[str, Any]:
@@ -177,13 +185,14 @@ def tables(results: dict[str, Any]) -> str:
         parts.append(f"{seeds}commits {commits}; a part with a failure is run again.\n{describe(ours['about'])}")
     if "peers" in results:
         header = [
-            "on plain settings",
+            "on plain settings, if nothing else is said",
             "cases",
             "finite, no worse than the mean",
             "error that says what to do",
+            "in the scaler, before the peer",
             "anything else",
         ]
-        rows = [[_named(name), *_numbers(each)] for name, each in results["peers"]["counts"].items()]
+        rows = [[_named(name), *_numbers_of_peer(name, each)] for name, each in results["peers"]["counts"].items()]
         parts.append(markdown_table(header, rows))
         parts.append(describe(results["peers"]["about"]))
     return "\n\n".join(parts)
@@ -194,8 +203,17 @@ def _numbers(counts: dict[str, Any]) -> list[str]:
     return [f"{value:,}" for value in [sum(values), *values]]
 
 
+def _numbers_of_peer(name: str, counts: dict[str, Any]) -> list[str]:
+    """The same with failures of the scaler apart; ours have none, and earlier runs have them among the rest."""
+    cells = [f"{counts['cases']:,}", *(f"{counts.get(key, 0):,}" for key in OF_PEERS)]
+    cells[3] = "-" if name in OURS_BESIDE else cells[3] if "scaler" in counts else "not told apart"
+    return cells
+
+
 def _named(name: str) -> str:
-    return f"`{name}` (ours)" if name in OURS_BESIDE else name
+    if name not in OURS_BESIDE:
+        return name
+    return f"`{name.removesuffix(AT_DEFAULTS)}` (ours{AT_DEFAULTS if name.endswith(AT_DEFAULTS) else ''})"
 
 
 def stored(name: str) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """Peers of ``hostile.py``: how each is asked about the same cases, behind a StandardScaler for columns and one for targets.
 
 Both scalers are there for the peers' good: without them a peer with a fixed penalty or width could do little with columns of
-1e30. Not all of them take weights, so that none are given. GPyTorch and xRFM are used where they can be imported.
+1e30. They overflow themselves where squares of the numbers do; then the peer is not asked, and the case is counted apart, as
+a failure of the scaler. Not all peers take weights, so that none are given. GPyTorch and xRFM are used where they can be
+imported. Ours stand beside them without any scaler, on plain settings and on their defaults.
 """
 
 from __future__ import annotations
@@ -29,7 +31,15 @@ from sklearn.svm import SVC, SVR
 from uci_gp import fit_process
 
 from tests.hostile.cases import Case, Data, data_of
-from tests.hostile.judge import Outcome, judge, no_worse_than_mean, no_worse_than_prior
+from tests.hostile.estimators import ESTIMATORS, is_classifier
+from tests.hostile.judge import (
+    BrokenRuleError,
+    Outcome,
+    judge,
+    no_worse_than_mean,
+    no_worse_than_prior,
+    refuse_nan_attributes,
+)
 
 PEER_SECONDS = 20
 """A peer that computes for longer than this for some sixty rows has failed."""
@@ -103,12 +113,52 @@ def there() -> list[str]:
     return [name for name in PEERS if name not in NEEDS or find_spec(NEEDS[name]) is not None]
 
 
+def attempt_ours(name: str, case: Case) -> Outcome:
+    """What comes of a case where one of ours is asked with its default settings, but for the seed."""
+    classifier = is_classifier(name)
+    data = Data(data_of(case, classifier).X, data_of(case, classifier).y, None)
+
+    def act() -> tuple[Any, ...]:
+        model = ESTIMATORS[name](random_state=0).fit(data.X, data.y)
+        return model, model.predict(data.X), model.predict_proba(data.X) if classifier else None
+
+    def check(found: tuple[Any, ...]) -> None:
+        model, predictions, probabilities = found
+        refuse_nan_attributes(model)
+        if classifier:  # probabilities come of held-out rows
+            no_worse_than_prior(model, predictions, probabilities, data, 0.2)
+        else:
+            no_worse_than_mean(predictions, data)
+
+    return judge(act, check)
+
+
+def attempt_scaler(data: Data, *, targets: bool) -> Outcome:
+    """What comes of the scalers alone: finite numbers, or what is wrong with them."""
+
+    def act() -> list[Any]:
+        columns = StandardScaler(with_mean=not sparse.issparse(data.X)).fit_transform(data.X)
+        found = [columns.data if sparse.issparse(columns) else columns]
+        if targets:
+            found.append(StandardScaler().fit_transform(np.asarray(data.y).reshape(len(data.y), -1)))
+        return found
+
+    def check(found: list[Any]) -> None:
+        if not all(np.isfinite(each).all() for each in found):
+            raise BrokenRuleError("numbers that are not finite")
+
+    return judge(act, check)
+
+
 def attempt_peer(name: str, case: Case) -> Outcome:
-    """What comes of a case where a peer is asked."""
+    """What comes of a case where a peer is asked; "scaler" where what stands before it fails."""
     make, classifier = PEERS[name]
     data = data_of(case, classifier)
     X = data.X.toarray() if name in DENSE and sparse.issparse(data.X) else data.X
     data = Data(X, data.y, None)
+    scaled = attempt_scaler(data, targets=not classifier)
+    if scaled.result == "failed":
+        return Outcome("scaler", scaled.message)
 
     def act() -> tuple[Any, Any]:
         model = _scaled(make(), data.X, targets=not classifier)
