@@ -202,7 +202,7 @@ COMMON_DEPARTURES = (
     "predicted from the others; the paper has one training and one validation part, which here left too few images to "
     "learn scales on.",
     "The penalty of RFF-GL is chosen on the held-out images, one for all classes. GMKL has the cost C of the same problem "
-    "by the paper's equivalence, alpha = sqrt(2) / (C n), and no search of its own. Both end at a duality gap of 0.003 of the "
-    "objective.",
+    "by the paper's equivalence, alpha = sqrt(2) / (C n), and no search of its own. Both end at a duality gap of "
+    "0.003 of the objective.",
 )
 """Departures from the paper that do not depend on the data."""
