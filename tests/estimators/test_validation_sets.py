@@ -334,7 +334,7 @@ def test_a_set_against_another_criterion(learner, criterion):
     X, y = table()
     y = targets(learner, y)
     for held in ((X, y), (X.tolist(), y.tolist())):
-        with pytest.raises(ValueError, match=f"criterion='{criterion}' .*: criterion must be 'auto' or 'holdout'") as caught:
+        with pytest.raises(ValueError, match=f"criterion='{criterion}' .*: give criterion='auto' or 'holdout'") as caught:
             small(learner, criterion=criterion, validation=held).fit(X, y)
         assert len(str(caught.value)) < 200
 
