@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -86,18 +87,26 @@ class MultipleKernelMachine(KernelParts):
             for part, kernel in zip(parts, self._views.kernels, strict=True)
         ]
         self._target_standardiser = self._standardise_targets(targets[used], weights)
-        stacked = self._stacked(parts)
         kernels = self._scaled(parts, y, used, weights, rng)
-        rows = Rows(stacked, self._target_standardiser(targets[used]), weights)
-        return self._learn_folds(self._folds(rows, rng, y, used, unit), kernels, rng, kept)
+        targets = self._target_standardiser(targets[used])
+        return self._learn_folds(self._folds(parts, targets, weights, rng, y, used, unit), kernels, rng, kept)
 
-    def _folds(self, rows: Rows, rng: np.random.Generator, y: Any, used: Array, unit: float) -> Folds:
-        """Rows in the parts that ``validation`` asks for; ``unit`` is that of their weights."""
+    def _folds(
+        self, parts: list[Array], targets: Array, weights: Array, rng: np.random.Generator, y: Any, used: Array, unit: float
+    ) -> Folds:
+        """Stacked rows in the parts that ``validation`` asks for; ``unit`` is that of their weights.
+
+        Their numbers are cut first, so that rows are copied once.
+        """
         if is_validation_set(self.validation) or _is_set_of_views(self.validation):
+            rows = Rows(self._stacked(parts), targets, weights)
             return hold_out(rows, rng, self._validation_rows(unit, *self.validation))
+        numbers = Rows(np.arange(len(weights))[:, None], targets, weights)
         if is_splitter(self.validation):
-            return split_rows(rows, rng, self.validation, np.zeros(len(used)), y, used)
-        return cut_rows(rows, rng, "auto", self.validation)
+            cut = split_rows(numbers, rng, self.validation, np.zeros(len(used)), y, used)
+        else:
+            cut = cut_rows(numbers, rng, "auto", self.validation)
+        return replace(cut, parts=tuple(replace(some, X=self._stacked(parts, some.X[:, 0])) for some in cut.parts))
 
     def _validation_rows(self, unit: float, X: Any, y: Any, sample_weight: Any = None) -> Rows:
         """The user's own validation rows, standardised like those of fit; their weights are divided by ``unit``."""

@@ -24,9 +24,12 @@ from bochner.kernels import KERNELS, Kernel, get_kernel
 from bochner.kernels.bandwidth import median_scale
 from bochner.losses import Loss
 from bochner.standardise import Standardiser
+from bochner.threads import row_blocks
 
 SAMPLE_ROWS = 256
 """Rows whose distances make the median."""
+STACKED_ROWS = 512
+"""Rows that are standardised at a time."""
 
 
 class KernelParts(Showing, Saved, BaseEstimator):
@@ -131,16 +134,21 @@ class KernelParts(Showing, Saved, BaseEstimator):
         """Whether a kernel sees its columns without standardising them."""
         return not self.standardize or bool(np.isfinite(kernel.lower))
 
-    def _stacked(self, parts: list[Array]) -> Array:
-        """The standardised rows of all kernels side by side, in float64: small penalties need exact moments."""
+    def _stacked(self, parts: list[Array], numbers: Array | None = None) -> Array:
+        """The standardised rows of all kernels side by side, in float64: small penalties need exact moments.
+
+        All of them, or those of some ``numbers``.
+        """
         pairs = list(zip(self._standardisers, parts, strict=True))
+        numbers = np.arange(parts[0].shape[0]) if numbers is None else numbers
         if all(sparse.issparse(part) and not standardiser.centre.any() for standardiser, part in pairs):
-            rows = [standardiser(part.astype(np.float64, copy=False)) for standardiser, part in pairs]
+            rows = [standardiser(part[numbers].astype(np.float64, copy=False)) for standardiser, part in pairs]
             return sparse.hstack(rows, format="csr")
-        stacked = np.empty((parts[0].shape[0], sum(part.shape[1] for part in parts)))
+        stacked = np.empty((len(numbers), sum(part.shape[1] for part in parts)))
         columns = consecutive([part.shape[1] for part in parts])
         for (standardiser, part), some in zip(pairs, columns, strict=True):
-            standardiser.write(dense(part), stacked[:, some])
+            for block in row_blocks(0, len(numbers), STACKED_ROWS):
+                standardiser.write(dense(part[numbers[block]]), stacked[block, some])
         return stacked
 
     def _scaled(self, parts: list[Array], y: Any, used: Array, weights: Array, rng: np.random.Generator) -> list[Kernel]:
