@@ -44,7 +44,6 @@ ESTIMATORS = {
 """All public estimators by name."""
 HURRIED = {
     "n_features": 16,
-    "n_centres": 20,
     "n_alphas": 3,
     "max_iter": 20,
     "max_memory": "300MB",
@@ -60,8 +59,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "as-they-are": {"standardize": False},
     "given-alpha": {"alpha": 1e-12},
     "per-target": {"alpha": "per-target"},
-    "centres": {"finish": "centres", "n_features": None},
-    "full-metric": {"metric": "full", "finish": "auto", "n_features": None},
+    "centres": {"finish": "centres", "n_features": None, "n_centres": 20},
+    "full-metric": {"metric": "full", "finish": "auto", "n_features": None, "n_centres": 20},
     "default-effort": {"effort": "default", "n_features": None},
     "free-spectrum": {"spectrum": "free"},
     "sparse-scales": {"scale_penalty": "sparse"},
@@ -82,7 +81,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 LEARNERS_ON_FEATURES = ("KernelRegressor", "KernelClassifier")
 NOT_FOR: dict[str, Callable[[str, str, str], bool]] = {
     "loo": lambda name, loss, engine: loss != "squared" or engine == "torch" or name == "KernelRidgeGD",
-    "per-column": lambda name, loss, engine: "kernel" not in parameters(name),
+    "per-column": lambda name, loss, engine: "kernel" not in parameters(name) or name == "FourierFeatures",
     "per-target": lambda name, loss, engine: loss != "squared" or name not in LEARNERS_ON_FEATURES,
     "centres": lambda name, loss, engine: loss != "squared",
     "full-metric": lambda name, loss, engine: loss != "squared",

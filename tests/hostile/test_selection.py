@@ -12,6 +12,7 @@ from tests.hostile.cases import (
     DTYPES,
     LABELS,
     LAYOUTS,
+    NOT_NEGATIVE,
     TARGETS,
     WEIGHTS,
     WIDTHS,
@@ -65,6 +66,32 @@ def test_the_selection_has_every_kind():
         assert {case.weights for case in mine} == set(WEIGHTS)
         assert {case.layout for case in mine} == set(LAYOUTS)
         assert {case.dtype for case in mine} == set(DTYPES)
+
+
+def test_rows_with_nothing_hostile_are_answered():
+    """Options that do not go together would end every case in an error, which counts as right."""
+    refused = {}
+    for name, loss, engine, variant in learners():
+        if engine != "threads":
+            continue
+        case = Case(
+            estimator=name,
+            loss=loss,
+            engine=engine,
+            variant=variant,
+            columns="bool" if variant in NOT_NEGATIVE else "plain",
+            target="three" if is_classifier(name) else "plain",
+            weights="none",
+            layout="C",
+            dtype="float64",
+            n=30,
+            m=3,
+            seed=0,
+        )
+        outcome = attempt(case)
+        if outcome.result != "finite":
+            refused[str(case)] = outcome.message
+    assert refused == {}
 
 
 def test_losses_are_found_unasked():
