@@ -141,9 +141,11 @@ def plot_calibration(model: Any, X: Any, y: Any, ax: Axes | None = None) -> Axes
     'probability of the predicted class'
     """
     if not hasattr(model, "predict_proba"):
-        advice = "" if hasattr(model, "classes_") else ": for a regressor, use plot_predictions"
+        advice = "fit a KernelClassifier" if hasattr(model, "classes_") else "for a regressor, use plot_predictions"
         name = type(model).__name__
-        raise InputError(f"plot_calibration draws classifiers with probabilities, and {name} has no predict_proba{advice}.")
+        raise InputError(
+            f"plot_calibration draws classifiers with probabilities, and {name} has no predict_proba: {advice}."
+        )
     labels = np.asarray(y)
     probabilities = fetch64(model.predict_proba(X))
     if labels.shape != (len(probabilities),):

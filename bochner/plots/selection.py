@@ -102,7 +102,8 @@ def plot_selection(model: Any, ax: Axes | None = None, top: int = 12) -> Axes:
     found = compared(model)[:top]
     if not found:
         raise InputError(
-            "This model compared nothing: its effort was 'fast', its rows few, or its parameters left nothing to choose."
+            "plot_selection draws what was compared, and this model compared nothing: its effort was 'fast', its rows few, "
+            "or its parameters left nothing to choose. Fit with effort='default' on 100 rows or more, or use plot_history."
         )
     ax, classes = given_or_new(ax), hasattr(model, "classes_")
     power = 1.0 if classes else 0.5
