@@ -22,7 +22,8 @@ class Span:
     """The span of the rows of a feature matrix Phi (n, d), for n clearly below d: L (n, r) with L L' = Phi Phi'.
 
     Ridge coefficients lie in the span, so nothing is lost by regressing on the rows of L instead of those of Phi = L Q'.
-    Rows that are the same share their coordinates, so that r may be less than n.
+    Rows that are the same, but for what is lost beside the largest feature, share their coordinates, so that r may be
+    less than n.
     """
 
     features: Array
@@ -36,10 +37,12 @@ class Span:
     def of(cls, features: Array) -> Span:
         """The span of all rows of Phi."""
         features = np.asarray(features, dtype=np.float64)
-        if len(np.unique(features.sum(axis=1))) == len(features):  # no two rows are the same
+        largest = np.abs(features).max(initial=0.0)
+        rounded = (features + largest) - largest
+        if len(np.unique(rounded.sum(axis=1))) == len(features):  # no two rows are the same
             triangle = _triangle(features)
             return cls(features, triangle, triangle)
-        _, first, which = np.unique(features, axis=0, return_index=True, return_inverse=True)
+        _, first, which = np.unique(rounded, axis=0, return_index=True, return_inverse=True)
         own = np.sort(first)
         triangle = _triangle(features[own])
         return cls(features[own], triangle[np.searchsorted(own, first[which.ravel()])], triangle)

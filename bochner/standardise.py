@@ -76,10 +76,11 @@ class ColumnSums:
     def _join(self, weight: float, mean: Array, squares: Array, largest: Array) -> None:
         """Further rows: their weight, means, and sums of squares in units of the ``largest`` values of old and new."""
         unit, total = _unit(largest), self.weight + weight
-        difference = mean - self.mean
-        self.mean = self.mean + difference * (weight / total)
-        joined = (difference / unit) ** 2 * (self.weight * (weight / total))
-        self._squares = self._squares * (self.largest / unit) ** 2 + squares + joined
+        with np.errstate(over="ignore", invalid="ignore"):  # numbers so large are refused by those who ask for a spread
+            difference = mean - self.mean
+            self.mean = self.mean + difference * (weight / total)
+            joined = (difference / unit) ** 2 * (self.weight * (weight / total))
+            self._squares = self._squares * (self.largest / unit) ** 2 + squares + joined
         self.weight = total
         self.largest = largest
 

@@ -7,7 +7,7 @@ from sklearn.linear_model import Ridge
 from bochner import MultipleKernelRegressor
 from bochner.engines import forward
 from bochner.kernels import Gaussian
-from bochner.span import LeadingSpan, StackedSpan
+from bochner.span import LeadingSpan, Span, StackedSpan
 
 N, FEATURES, MOST = 60, 100, 8
 PARTS = [(f"k{t}", Gaussian(scale=0.6), [t]) for t in range(3)]
@@ -32,6 +32,15 @@ def test_leading_coordinates_are_those_of_the_singular_vectors(rng):
 def test_directions_of_rounding_are_left_out(rng):
     features = rng.standard_normal((N, 3)) @ rng.standard_normal((3, FEATURES))
     assert LeadingSpan.of(features, MOST).coordinates.shape == (N, 3)
+
+
+def test_rows_that_differ_by_less_than_rounding_share_their_coordinates(rng):
+    features = np.repeat(rng.standard_normal((5, FEATURES)), 2, axis=0)
+    features[:, 1], features[::2, 1] = 0.0, 1e-320
+    span = Span.of(features)
+    assert span.coordinates.shape == (10, 5)
+    np.testing.assert_array_equal(span.coordinates[::2], span.coordinates[1::2])
+    np.testing.assert_allclose(span.coordinates @ span.coordinates.T, features @ features.T, rtol=1e-10, atol=1e-10)
 
 
 def test_few_features_and_as_many_coordinates_as_rows_are_left_as_they_are(rng):

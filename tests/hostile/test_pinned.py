@@ -13,6 +13,14 @@ from tests.hostile.estimators import attempt
 
 DATA = "columns={} target={} weights={} layout={} dtype={} n={} m={} seed={}"
 PINNED = {
+    "coordinates of rows that differ by 1e-323": (
+        "MultipleKernelRegressor squared blocks plain",
+        "denormal+1e-30 outlier none strided float64 13 1 0",
+    ),
+    "means of parts of 1e308 and -1e308": (
+        "MultipleKernelClassifier logistic dask plain",
+        "largest+bool every-row-its-own 1e12 csr own 60 1 54814",
+    ),
     "the reciprocal of a spread of 1e-323": (
         "GMKLClassifier squared threads cheap",
         "denormal bool none reversed float64 30 70 26875",
