@@ -31,7 +31,7 @@ class SoftmaxCalibration:
         certainty.
         """
         n_classes = decisions.shape[1]
-        spread = max(float(np.std(decisions)), np.finfo(np.float64).tiny)
+        spread = _unit(decisions)
         doubt = 1 / (len(labels) + 2)
         chances = np.where(labels[:, None] == np.arange(n_classes), 1 - doubt, doubt / (n_classes - 1))
         shares = weights / weights.sum()
@@ -56,7 +56,7 @@ class SoftmaxCalibration:
         """
         n, n_classes = decisions.shape
         doubt = 1 / (n + 2)
-        spread = max(float(np.std(decisions)), np.finfo(np.float64).tiny)
+        spread = _unit(decisions)
         scaled, shares = decisions / spread, weights / weights.sum()
         mixed = (1 - doubt * n_classes / (n_classes - 1)) * scaled[np.arange(n), labels]
         mixed += doubt / (n_classes - 1) * scaled.sum(axis=1)
@@ -75,3 +75,10 @@ class SoftmaxCalibration:
     def __call__(self, decisions: Array) -> Array:
         """Probabilities (n, c) that sum to one."""
         return softmax(self.slope * decisions + self.offsets, axis=1)
+
+
+def _unit(decisions: Array) -> float:
+    """The standard deviation of decisions; of such that are all alike, their size, or one."""
+    size = float(np.max(np.abs(decisions)))
+    spread = float(np.std(decisions))
+    return spread if spread > np.finfo(np.float64).eps * size else size or 1.0

@@ -13,6 +13,10 @@ from tests.hostile.estimators import attempt
 
 DATA = "columns={} target={} weights={} layout={} dtype={} n={} m={} seed={}"
 PINNED = {
+    "the spread of held-out decisions that are all alike": (
+        "KernelClassifier logistic threads holdout",
+        "mixed-sizes+duplicated two none C float64 3 1 0",
+    ),
     "coordinates of rows that differ by 1e-323": (
         "MultipleKernelRegressor squared blocks plain",
         "denormal+1e-30 outlier none strided float64 13 1 0",
