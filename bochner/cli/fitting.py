@@ -144,7 +144,7 @@ def _tell_if_simple_is_better(found: dict[str, dict[str, float]]) -> None:
     best, score = max(others, key=lambda each: each[1])
     if score > ours:
         tell(
-            f"Note: {best} is better than {own} here ({score:.4f} and {ours:.4f}): try --effort best without --features, "
+            f"Note: {best} is better than {own} here ({score:.4f} and {ours:.4f}): try --effort best, "
             "more rows, or columns that say more."
         )
 

@@ -282,7 +282,7 @@ def _times_like_fit(name: str, cells: Cells) -> Array:
     found = dates_of(cells.values) if cells.kind in ("text", "levels") else None
     if found is None:
         raise InputError(
-            f"Column {name!r} held dates in fit, and now it holds {_example(cells)}: give dates, or text such as 2024-05-31."
+            f"Column {name!r} held dates in fit, and now it holds {_example(cells, dates_of)}: give dates, or text such as 2024-05-31."
         )
     return found
 
@@ -305,11 +305,11 @@ def _truth_of(name: str, text: str | None) -> float:
     return float(text.lower() in TRUE_TEXT)
 
 
-def _example(cells: Cells) -> str:
-    """The kind of some cells, with one of them."""
+def _example(cells: Cells, read: Callable[[Array], Array | None] = as_numbers) -> str:
+    """The kind of some cells, with one of them that cannot be ``read``."""
     if cells.kind == "times":
         return "dates"
     if cells.kind in ("numbers", "truth"):
         return "numbers"
-    shown = [value for value in cells.values if value is not None and as_numbers([value]) is None]
+    shown = [value for value in cells.values if value is not None and read(np.array([value], dtype=object)) is None]
     return f"text, such as {reprlib.repr(shown[0])}" if shown else "text"

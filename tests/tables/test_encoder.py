@@ -177,6 +177,8 @@ def test_errors_name_the_column():
     ):
         with pytest.raises(ValueError, match=message):
             encoder.transform(new.assign(**change))
+    with pytest.raises(ValueError, match="such as 'soon'"):
+        encoder.transform(pd.concat([new, new.assign(d=["soon"])], ignore_index=True))
     with pytest.raises(ValueError, match=r"A table of pandas, polars or pyarrow .* got ndarray: .* 'a', 'd', 't'"):
         encoder.transform(np.ones((2, 3)))
     with pytest.raises(ValueError, match="2 columns named 'a'"):
