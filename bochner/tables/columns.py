@@ -282,7 +282,8 @@ def _times_like_fit(name: str, cells: Cells) -> Array:
     found = dates_of(cells.values) if cells.kind in ("text", "levels") else None
     if found is None:
         raise InputError(
-            f"Column {name!r} held dates in fit, and now it holds {_example(cells, dates_of)}: give dates, or text such as 2024-05-31."
+            f"Column {name!r} held dates in fit, and now it holds {_example(cells, dates_of)}: give dates, or text such "
+            "as 2024-05-31."
         )
     return found
 
