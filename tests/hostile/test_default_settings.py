@@ -61,5 +61,5 @@ def test_the_stages_of_many_rows_on_hostile_columns(monkeypatch):
     data = data_of(case, classifier=False)
     model, X = fitted(case, data)
     assert np.isfinite(model.predict(X)).all()
-    assert {row["stage"] for row in model.selection_} == {"search 1", "search 2", "search 3", "unseen rows"}
+    assert {row["stage"] for row in model.selection_} == {"search 1", "search 2", "search 3", "unseen rows", "finish"}
     assert {row["finish"] for row in model.selection_ if row["stage"] == "unseen rows"} == {"centres", "fourier"}
