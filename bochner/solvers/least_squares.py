@@ -35,14 +35,19 @@ class LeastSquares:
 
     @classmethod
     def of(cls, centred: CentredMoments, *, together: bool) -> LeastSquares:
-        """One problem of all targets ``together``, or one of each target."""
+        """One problem of all targets ``together``, or one of each target.
+
+        Curvature that is lost in rounding is made up for, so that no direction has a negative one and no end.
+        """
         unit = 2 / centred.weight
+        matrix = unit * centred.gram()
+        matrix[np.diag_indices_from(matrix)] += 2 * centred.least_alpha
         square = unit * centred.target_square
         constant = square <= ROUNDING * centred.target_mean**2
         linear = unit * np.where(constant, 0.0, centred.cross)
         if together:
-            return cls(unit * centred.gram(), linear[:, None, :], square.sum(keepdims=True))
-        return cls(unit * centred.gram(), linear[:, :, None], square)
+            return cls(matrix, linear[:, None, :], square.sum(keepdims=True))
+        return cls(matrix, linear[:, :, None], square)
 
     def zero(self) -> Array:
         """Coefficients of zero: (D, B, c)."""
