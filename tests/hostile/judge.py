@@ -123,10 +123,6 @@ def rounding(X: Any) -> float:
     return EPS32 if dtypes == {np.dtype(np.float32)} else EPS
 
 
-DENORMAL = 1e-9
-"""What is nothing beside the smallest normal number: denormal targets lose their digits in every sum."""
-
-
 def no_worse_than_mean(predictions: Any, data: Data, band: float | None = None, edge: float = 0.0) -> None:
     """An error unless, for each target, the root mean square of the residuals is at most that of deviations from the mean.
 
@@ -138,8 +134,7 @@ def no_worse_than_mean(predictions: Any, data: Data, band: float | None = None, 
     share = counted(data.weights, len(y))
     y, f = (np.asarray(each, dtype=np.float64).reshape(len(share), -1)[share > 0] for each in (y, predictions))
     share = share[share > 0]
-    largest, tiny = np.abs(y).max(axis=0), np.finfo(np.float64).tiny
-    denormal, largest = largest < tiny, np.maximum(largest, tiny)
+    largest = np.maximum(np.abs(y).max(axis=0), np.finfo(np.float64).tiny)
     y, f = y / largest, np.clip(f / largest, -1e150, 1e150)
     residuals, deviations = f - y, y - share @ y
     spread = np.sqrt(share @ deviations**2)
@@ -150,7 +145,6 @@ def no_worse_than_mean(predictions: Any, data: Data, band: float | None = None, 
         error, bound = (share @ np.maximum(np.abs(each) - band / largest, 0) for each in (residuals, deviations))
         bound = bound + edge * spread
     unit, last = ROUNDINGS * rounding(data.X), ROUNDINGS * (EPS32 if single else EPS)
-    last = np.where(denormal, DENORMAL, last)
     over = error - bound * (1 + 1e-6) - unit * spread - last
     if not (over <= 0).all():
         worst = int(over.argmax())
