@@ -7,6 +7,9 @@ and the other libraries find out keeps the type that they give it.
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 __all__ = [
     "BochnerError",
     "FileAccessError",
@@ -18,6 +21,28 @@ __all__ = [
     "NotEnoughMemoryError",
     "StateError",
 ]
+
+
+NEAR = 0.75
+"""Likeness of names from which on one may have been meant for the other, by ``difflib``; a wrong guess leads astray."""
+
+
+def nearest(name: str, names: Iterable[str], n: int = 1) -> list[str]:
+    """Names that may have been meant by one that is not there, at most ``n``, the likeliest first.
+
+    Examples
+    --------
+    >>> from bochner.errors import nearest
+    >>> nearest("incme", ["age", "income"]), nearest("aeg", ["age", "income"]), nearest("size", ["prize", "Size", "side"])
+    (['income'], ['age'], ['Size'])
+    """
+    alike: dict[str, list[str]] = {}
+    for each in names:
+        alike.setdefault(each.lower(), []).append(each)
+    low = name.lower()
+    same_letters = [each for each in alike if set(each) == set(low) and abs(len(each) - len(low)) < 2]
+    found = [low] if low in alike else same_letters or difflib.get_close_matches(low, alike, n=n, cutoff=NEAR)
+    return [each for key in found for each in alike[key]][:n]
 
 
 class BochnerError(Exception):

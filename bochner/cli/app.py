@@ -12,7 +12,7 @@ import typer
 
 import bochner
 from bochner.cli import APART, OF_APP
-from bochner.cli.running import CommandError, guarded
+from bochner.cli.running import USAGE, CommandError, guarded, tell
 
 EXIT_CODES = "Exit codes: 0 done, 1 it could not be done, 2 it was asked for wrongly, 130 Ctrl-C."
 
@@ -51,6 +51,15 @@ class Finish(StrEnum):
     fourier = "fourier"
 
 
+EXPECTED = {
+    "--task": "one of " + ", ".join(Task),
+    "--effort": "one of " + ", ".join(Effort),
+    "--finish": "one of " + ", ".join(Finish),
+    "--features": "an even whole number of two or more, such as 500",
+    "--test": "a share between 0 and 0.9, such as 0.2",
+    "--seed": "a whole number from 0 to 4294967295",
+}
+"""What options may be that are not just text, as errors tell it."""
 Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 Delimiter = Annotated[str | None, typer.Option(help="What separates columns of CSV: ';', tab, ...", show_default=False)]
@@ -302,7 +311,14 @@ def main(arguments: list[str], prog: str) -> int:
     """Run a command of these; its exit code."""
     del prog
     try:
-        app(arguments, prog_name="bochner")
+        code = app(arguments, prog_name="bochner", standalone_mode=False)
     except SystemExit as ended:
-        return ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 1
-    return 0
+        code = ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 1
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # of Typer, or of click where Typer stands on it
+            raise
+        from bochner.cli.usage import in_one_line
+
+        tell(f"Error: {in_one_line(error, arguments, EXPECTED)}")
+        code = USAGE
+    return code or 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 import tempfile
@@ -11,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from bochner.cli.running import USAGE, CommandError
+from bochner.errors import nearest
 from bochner.rows import batches, writing
 from bochner.rows.csv_files import NUMBER, CsvStyle
 
 PIPE = "-"
 """Standard input or output, in CSV."""
+SHOWN = 12
+"""Columns that an error lists."""
 
 
 def _source(path: str) -> batches.Source:
@@ -70,17 +72,29 @@ def find_column(name: str, names: Sequence[str], path: str, option: str) -> str:
     """A column that was asked for, or an error with the nearest names."""
     if name in names:
         return name
-    low = {each.lower(): each for each in names}
-    alike = [name.lower()] if name.lower() in low else difflib.get_close_matches(name.lower(), list(low), n=2, cutoff=0.65)
-    near = [low[each] for each in alike]
+    near = nearest(name, names, n=2)
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-    shown = ", ".join(map(repr, names[:12])) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
-    if any(NUMBER.fullmatch(each.strip()) for each in names):
+    if seem_rows(names):
         hint += " Has the file no line of names? Then say --no-header."
-    where = "Standard input" if path == PIPE else path
     raise CommandError(
-        f"{where} has no column {name!r} ({option}).{hint} Its columns are {shown}: give one of them.", code=USAGE
+        f"{named(path)} has no column {name!r} ({option}).{hint} Its columns are {in_words(names)}: give one of them.",
+        code=USAGE,
     )
+
+
+def named(path: str) -> str:
+    """What a sentence calls a file, at its beginning."""
+    return "Standard input" if path == PIPE else path
+
+
+def in_words(names: Sequence[str]) -> str:
+    """Names of columns, some of them where there are many."""
+    return ", ".join(map(repr, names[:SHOWN])) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+
+
+def seem_rows(names: Sequence[str]) -> bool:
+    """Whether the names of columns may be the first row of a file that has no line of names."""
+    return any(NUMBER.fullmatch(name.strip()) for name in names)
 
 
 def by_number(name: str, names: Sequence[str]) -> str:

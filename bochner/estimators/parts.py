@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import reprlib
 from collections import Counter
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from sklearn.utils._indexing import _get_column_indices
 
 from bochner.arrays import Array, is_foreign, namespace
 from bochner.engines.dask_rows import DaskRows
-from bochner.errors import InputError
+from bochner.errors import InputError, nearest
 from bochner.kernels import KERNELS, Kernel, get_kernel
 from bochner.rows import EncodedRows, RowSource
 from bochner.tables import TableEncoder, is_table, table_names
@@ -248,7 +247,7 @@ def _refuse_unknown_columns(X: Any, name: str, key: Any) -> None:
         known = [str(column) for column in X.columns]
         unknown = next((item for item in items if isinstance(item, str) and item not in known), None)
         if unknown is not None:
-            near = difflib.get_close_matches(unknown, known, n=1)
+            near = nearest(unknown, known)
             advice = f"did you mean {near[0]!r}? " if near else ""
             raise InputError(f"Kernel {name!r}: X has no column {unknown!r}: {advice}give one of {reprlib.repr(known)}.")
     whole = [item for item in items if isinstance(item, int | np.integer) and not isinstance(item, bool)]

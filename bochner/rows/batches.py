@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -10,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from bochner.errors import FileAccessError, InputError, MissingFileError
+from bochner.errors import FileAccessError, InputError, MissingFileError, nearest
 from bochner.rows.csv_files import CODECS, NUMBER, CsvStyle, csv_options, delimiter_of, refuse_one_column
 from bochner.rows.files import SUFFIXES, UnreadableError, format_by_name, need
 from bochner.rows.json_lines import JSON_SUFFIXES, json_batches
@@ -162,8 +161,10 @@ def _opened(source: Source) -> Iterator[Any]:
 def _refuse_missing(path: Path) -> None:
     if not path.exists():
         folder = path.parent
-        near = difflib.get_close_matches(path.name, os.listdir(folder), n=1) if folder.is_dir() else []
-        hint = f" Is it {folder / near[0]}?" if near else "" if folder.is_dir() else f" There is no folder {folder}."
+        there = sorted(os.listdir(folder), key=lambda other: other.endswith(path.suffix)) if folder.is_dir() else []
+        others = {other.split(".")[0]: other for other in there}
+        near = nearest(path.name.split(".")[0], others)  # what comes after the first dot makes any two alike
+        hint = f" Is it {folder / others[near[0]]}?" if near else "" if folder.is_dir() else f" There is no folder {folder}."
         raise MissingFileError(f"There is no file {path}.{hint} Check the name.")
     if path.is_dir():
         raise FileAccessError(f"{path} is a folder: give the name of a file.")

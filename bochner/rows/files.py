@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import glob
 import importlib
 import lzma
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bochner.errors import FileAccessError, InputError, MissingFileError, MissingPackageError, StateError
+from bochner.errors import FileAccessError, InputError, MissingFileError, MissingPackageError, StateError, nearest
 
 T = TypeVar("T")
 
@@ -122,7 +121,7 @@ def format_by_name(path: Path) -> str | None:
 
 def suggest(name: str, known: Sequence[str]) -> str:
     """A sentence with the nearest of the known names, or nothing."""
-    near = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.6)
+    near = nearest(str(name), known)
     return f" Did you mean {near[0]!r}?" if near else ""
 
 

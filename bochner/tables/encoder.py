@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -11,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from bochner.arrays import Array
-from bochner.errors import InputError
+from bochner.errors import InputError, nearest
 from bochner.tables.columns import Encoding, LeftOut, Levels, UnseenLevelsWarning, encoding_of
 from bochner.tables.frames import Cells, cells_of, is_table, row_count, table_names
 from bochner.tables.learning import MOST_VALUES, ColumnLearner
@@ -185,7 +184,7 @@ class TableEncoder:
             return
         hints = []
         for name in lacking[:5]:
-            near = difflib.get_close_matches(name, [other for other in places if other not in self.names_in], n=1)
+            near = nearest(name, [other for other in places if other not in self.names_in])
             hints.append(f"{name!r}" + (f" (is it {near[0]!r}?)" if near else ""))
         more = f" and {len(lacking) - 5} more" if len(lacking) > 5 else ""
         raise InputError(
