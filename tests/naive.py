@@ -110,6 +110,13 @@ def with_metric(formula, x, z, A, **parameters):
     return formula(*rows, [1.0] * r, **parameters)
 
 
+def of_directions(formula, x, z, A, origin, scale, **parameters):
+    """A formula of one scale for the directions, of length one, of (x - origin) A and (z - origin) A."""
+    seen = [[math.fsum((row[i] - origin[i]) * A[i, j] for i in range(len(A))) for j in range(A.shape[1])] for row in (x, z)]
+    units = [[value / math.sqrt(math.fsum(other**2 for other in row)) for value in row] for row in seen]
+    return formula(*units, [scale] * A.shape[1], **parameters)
+
+
 def kernel_matrix(name, kernel, X, Z):
     """k(x, z) for every pair of rows, one pair at a time."""
     parameters = {key: getattr(kernel, key) for key in ("nu", "c") if hasattr(kernel, key)}

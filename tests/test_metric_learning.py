@@ -219,13 +219,14 @@ def test_columns_are_brought_together_by_how_they_vary_together():
     expected = np.zeros((4, 4))
     for i in range(3):
         for j in range(3):
-            expected[i, j] = units[i] * r[i, j] ** 2 / sum(r[k, j] ** 2 for k in range(3))
+            expected[i, j] = units[i] * r[i, j] ** 4 / sum(r[k, j] ** 4 for k in range(3))
     np.testing.assert_allclose(brought_together(X, units), expected, rtol=1e-10, atol=1e-12)
 
 
 def test_a_start_may_be_a_metric_for_radial_families():
     metric = np.tri(4)
-    starts = Starts((get_kernel("gaussian"), get_kernel("cauchy")), {"isotropic": np.ones(4)}, {"together": metric})
+    metrics = {"together": MetricKernel(base=Gaussian(), metric=metric)}
+    starts = Starts((get_kernel("gaussian"), get_kernel("cauchy")), {"isotropic": np.ones(4)}, metrics)
     found = [each.recipe for each in starts.candidates()]
     assert found == [
         ("Gaussian", "isotropic", "given"),

@@ -242,8 +242,10 @@ class KernelLearner(Showing, Saved, BaseEstimator):
                 f"warm_start goes on from a kernel of {width} columns, and X has {n_columns}: "
                 "fit a clone of the model, or set warm_start=False."
             )
-        spread = self.standardiser_.spread
-        return before.replace(scale=spread if has_metric else before.scales(n_columns) * spread)
+        centre, spread = self.standardiser_.centre, self.standardiser_.spread
+        if isinstance(before, MetricKernel):
+            return before.before(-centre / spread, 1 / spread)
+        return before.replace(scale=before.scales(n_columns) * spread)
 
     def _other_ties(self, folds: FoldedRows, plan: Plan) -> SharedScales | None:
         """With scale="auto" all columns may share a scale, where rows may be too few for scales of their own.
@@ -293,7 +295,7 @@ class KernelLearner(Showing, Saved, BaseEstimator):
         n_columns = len(self.standardiser_.spread)
         if isinstance(kernel, MetricKernel):
             self.metric_ = kernel.outer
-            self.kernel_: Kernel = kernel.replace(scale=1 / self.standardiser_.spread)
+            self.kernel_: Kernel = kernel.before(self.standardiser_.centre, self.standardiser_.spread)
         else:
             self.metric_ = np.diag(kernel.scales(n_columns) ** 2)
             self.kernel_ = kernel.replace(scale=np.asarray(kernel.scale) / self.standardiser_.spread)

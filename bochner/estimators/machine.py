@@ -265,6 +265,7 @@ class KernelMachine(SizedLearner):
                 place=self._placed,
                 iterated=None if self._needs_sums else IteratedHeldOutError,
                 units=self.standardiser_.spread,
+                origin=-self.standardiser_.centre / self.standardiser_.spread,
                 measure=self._measure,
                 steps=Steps(entering(callback)),
                 earlier=None if before is None else self._resumed(before, folds.n_columns),

@@ -44,7 +44,8 @@ def summary(model: Any) -> str:
 def kernel_in_words(kernel: Any, n_columns: int) -> str:
     """The family of a kernel, and what it has for its columns."""
     if isinstance(kernel, MetricKernel):
-        return f"{family_name(kernel.base)}, a metric of {n_columns} columns in {kernel.metric.shape[1]} directions"
+        seen = "" if kernel.origin is None else ", of rows brought to one length"
+        return f"{family_name(kernel.base)}, a metric of {n_columns} columns in {kernel.metric.shape[1]} directions{seen}"
     one = np.size(kernel.scale) == 1 or np.ptp(np.asarray(kernel.scale)) == 0
     scales = "one scale" if one else f"a scale for each of {n_columns} columns"
     return f"{family_name(kernel)}, {scales}"

@@ -387,7 +387,7 @@ class RadialKernel(StationaryKernel):
         xp = namespace(X, Z)
         scales = self.scales(X.shape[1])
         U, V = X * place(scales, like=X), Z * place(scales, like=Z)
-        weight = G * self._slope_over_distance(squared_distances(U, V))
+        weight = G * self.slope_over_distance(squared_distances(U, V))
         sums = fetch64(weighted_squares(weight, U, V))
         others = {}
         for name, dX in changes_X.items():
@@ -399,7 +399,7 @@ class RadialKernel(StationaryKernel):
 
     def metric_adjoint(self, X: Array, Z: Array, A: Array, G: Array) -> Array:
         U, V = X @ A, Z @ A
-        return weighted_products(G * self._slope_over_distance(squared_distances(U, V)), X, Z, U, V)
+        return weighted_products(G * self.slope_over_distance(squared_distances(U, V)), X, Z, U, V)
 
     def row_gradients(self, X: Array, Z: Array, weights: Array) -> Array:
         xp = namespace(X, Z)
@@ -409,13 +409,13 @@ class RadialKernel(StationaryKernel):
         squares = squared_distances(U, V)
         norms = xp.sum(U * U, axis=1)[:, None] + xp.sum(V * V, axis=1)[None, :]
         apart = squares > float(np.finfo(dtype_of(U)).eps) * norms  # else u (x - c) would be rounding, times a large u
-        u = xp.where(apart, self._slope_over_distance(squares), xp.zeros_like(squares))
+        u = xp.where(apart, self.slope_over_distance(squares), xp.zeros_like(squares))
         k, q = weights.shape
         towards = u @ xp.reshape(weights[:, None, :] * V[:, :, None], (k, -1))
         gradient = (u @ weights)[:, None, :] * U[:, :, None] - xp.reshape(towards, (U.shape[0], -1, q))
         return gradient * place(self.scales(X.shape[1]), like=U)[None, :, None]
 
-    def _slope_over_distance(self, squares: Array) -> Array:
+    def slope_over_distance(self, squares: Array) -> Array:
         """profile'(r) / r from r^2, and zero where r is zero."""
         xp = namespace(squares)
         apart = squares > 0

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from array_api_compat import device
 
-from bochner.arrays import Array, dense, double, fetch, fetch64, is_foreign, place
+from bochner.arrays import Array, dense, double, fetch, fetch64, is_foreign, namespace, place, squared_distances
 from bochner.errors import InputError
-from bochner.kernels.base import Gradient, StationaryKernel
+from bochner.kernels.base import Gradient, RadialKernel, StationaryKernel
 from bochner.kernels.checks import positive
 
 
@@ -24,6 +24,9 @@ class MetricKernel(StationaryKernel):
     have no sign: ``theta`` is A itself, row by row. A base has no input map: Gaussian, Matern, Laplacian, Cauchy, or one of
     your own.
 
+    With an ``origin`` (m,) the kernel sees only in which direction from there a row lies: k(x, z) = base(u, v), u the row
+    (x - origin) A brought to length one. Its base is radial, and keeps its scale, which says how narrow the kernel is.
+
     Examples
     --------
     >>> import numpy as np
@@ -35,6 +38,7 @@ class MetricKernel(StationaryKernel):
 
     base: StationaryKernel
     metric: Array
+    origin: Array | None = None
 
     learnable = ("metric",)
 
@@ -50,9 +54,15 @@ class MetricKernel(StationaryKernel):
         scale = np.asarray(positive(self.scale, "MetricKernel.scale"))
         if scale.ndim and scale.shape[0] != metric.shape[0]:
             raise InputError(f"scale has {scale.shape[0]} entries and the metric {metric.shape[0]} rows: give as many.")
-        metric = metric * base.scales(metric.shape[1]) * (scale[:, None] if scale.ndim else scale)
+        metric = metric * (scale[:, None] if scale.ndim else scale)
+        if self.origin is None:
+            metric, base = metric * base.scales(metric.shape[1]), base.replace(scale=1.0)
+        else:
+            origin = _origin(self.origin, base, metric) / scale
+            origin.flags.writeable = False
+            object.__setattr__(self, "origin", origin)
         metric.flags.writeable = False
-        object.__setattr__(self, "base", base.replace(scale=1.0))
+        object.__setattr__(self, "base", base)
         object.__setattr__(self, "metric", metric)
         object.__setattr__(self, "scale", 1.0)
         object.__setattr__(self, "geometry", base.geometry)
@@ -74,37 +84,71 @@ class MetricKernel(StationaryKernel):
         return self.between(self.embed(X), self.embed(Z))
 
     def embed(self, X: Array) -> Array:
-        return X @ self._like(X)
+        return self.base.embed(self.seen(X))
 
-    def _like(self, X: Array) -> Array:
-        """The metric where X is; of another device than the host it stays there for the next time."""
+    def between(self, U: Array, V: Array) -> Array:
+        return self.base.between(U, V)
+
+    def seen(self, X: Array) -> Array:
+        """Rows X (n, m) as the base sees them: (n, r)."""
+        return X @ self._placed("metric", X) if self.origin is None else self._directions_of(X)[0]
+
+    def _directions_of(self, X: Array) -> tuple[Array, Array]:
+        """Rows seen from the origin, of length one (n, r), and their lengths before (n, 1); the origin itself is zero."""
+        rows = (dense(X) - self._placed("origin", X)) @ self._placed("metric", X)
+        xp = namespace(rows)
+        lengths = xp.linalg.vector_norm(rows, axis=1, keepdims=True)
+        lengths = xp.where(lengths > 0, lengths, xp.ones_like(lengths))
+        return rows / lengths, lengths
+
+    def _placed(self, name: str, X: Array) -> Array:
+        """The metric or the origin where X is; of another device than the host it stays there for the next time."""
+        value = getattr(self, name)
         if not is_foreign(X):
-            return place(self.metric, like=X)
-        where = str(X.dtype), str(device(X))
+            return place(value, like=X)
+        where = name, str(X.dtype), str(device(X))
         if where not in self._elsewhere:
-            self._elsewhere[where] = place(self.metric, like=X)
+            self._elsewhere[where] = place(value, like=X)
         return self._elsewhere[where]
 
     @cached_property
-    def _elsewhere(self) -> dict[tuple[str, str], Array]:
+    def _elsewhere(self) -> dict[tuple[str, str, str], Array]:
         return {}
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the copies on devices."""
         return {name: value for name, value in self.__dict__.items() if name != "_elsewhere"}
 
-    def between(self, U: Array, V: Array) -> Array:
-        return self.base.exact(U, V)
-
     def exact_adjoint(self, X: Array, Z: Array, G: Array) -> Gradient:
         X, Z = dense(X), dense(Z)
-        return {"metric": fetch64(self.base.metric_adjoint(X, Z, place(self.metric, like=X), G))}
+        if self.origin is None:
+            return {"metric": fetch64(self.base.metric_adjoint(X, Z, place(self.metric, like=X), G))}
+        return {"metric": fetch64(self._directions_adjoint(X, Z, G))}
+
+    def _directions_adjoint(self, X: Array, Z: Array, G: Array) -> Array:
+        """A row u of length one changes across itself alone: by what is left of its pull W v without the part along u."""
+        base, origin = cast(RadialKernel, self.base), self._placed("origin", X)
+        (U, lengths), (V, others) = self._directions_of(X), self._directions_of(Z)
+        squares = squared_distances(base.embed(U), base.embed(V))
+        W = float(np.asarray(base.scale)) ** 2 * G * base.slope_over_distance(squares)
+        across_U, across_V = _across(U, W @ V) / lengths, _across(V, W.T @ U) / others
+        return -((X - origin).T @ across_U + (Z - origin).T @ across_V)
 
     def row_gradients(self, X: Array, Z: Array, weights: Array) -> Array:
-        inner = self.base.row_gradients(self.embed(X), self.embed(Z), weights)
+        if self.origin is None:
+            inner = self.base.row_gradients(self.seen(X), self.seen(Z), weights)
+        else:
+            U, lengths = self._directions_of(X)
+            inner = self.base.row_gradients(U, self.seen(Z), weights)
+            inner = _across(U[:, :, None], inner) / lengths[:, :, None]
         return place(self.metric, like=inner) @ inner
 
     def point_columns(self, n_columns: int) -> int:
+        if self.origin is not None:
+            raise InputError(
+                "A MetricKernel with an origin has no random features: use data centres (finish='centres'), or leave origin "
+                "out and give rows of length one."
+            )
         return self.metric.shape[1]
 
     def frequencies(self, points: Array) -> Array:
@@ -142,8 +186,15 @@ class MetricKernel(StationaryKernel):
         return fetch64(gradient["metric"]).ravel()
 
     def rescaled(self, factor: float) -> Self:
-        """The same with the metric times a positive number: the larger, the narrower the kernel."""
-        return self.replace(scale=factor)
+        """The same times a positive number, the larger the narrower: the metric, or with an origin the scale of the base."""
+        if self.origin is None:
+            return self.replace(scale=factor)
+        return self.replace(base=self.base.replace(scale=factor * np.asarray(self.base.scale)))
+
+    def before(self, centre: Array, spread: Array) -> Self:
+        """The kernel of rows x for which this one sees (x - centre) / spread, for a centre (m,) and a spread (m,)."""
+        kernel = self.replace(scale=1 / spread)
+        return kernel if kernel.origin is None else kernel.replace(origin=kernel.origin + centre)
 
     @property
     def outer(self) -> Array:
@@ -160,6 +211,30 @@ class MetricKernel(StationaryKernel):
         rows = vectors.T[:k]
         largest = np.take_along_axis(rows, np.abs(rows).argmax(axis=1)[:, None], axis=1)
         return rows * np.where(largest < 0, -1.0, 1.0), strengths[:k]
+
+
+def _across(U: Array, G: Array) -> Array:
+    """What is left of rows G without their parts along rows U of length one."""
+    return G - U * namespace(U, G).sum(U * G, axis=1, keepdims=True)
+
+
+def _origin(value: Any, base: StationaryKernel, metric: Array) -> Array:
+    """The origin of a metric (m, r) as an array (m,), for a radial base with one scale."""
+    if not isinstance(base, RadialKernel) or np.ndim(base.scale):
+        raise InputError(
+            f"MetricKernel.base must be a radial kernel with one scale where there is an origin, such as Gaussian(), got "
+            f"{base!r}: leave origin out, or use another base."
+        )
+    try:
+        origin = np.array(fetch(value), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"MetricKernel.origin must be an array of real numbers, got {value!r}.") from None
+    if origin.shape != metric.shape[:1] or not np.isfinite(origin).all():
+        raise InputError(
+            f"MetricKernel.origin must be {metric.shape[0]} finite numbers, one for each row of the metric, got "
+            f"shape {origin.shape}" + (" with NaN or infinite entries." if origin.shape == metric.shape[:1] else ".")
+        )
+    return origin
 
 
 def _finite_matrix(value: Any) -> Array:

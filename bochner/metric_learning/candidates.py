@@ -25,7 +25,8 @@ class Candidate:
 
     kernel: Kernel
     start: str
-    """Where it began: "isotropic", "scales" (by the gradient of the held-out error), "evidence", "units" or "together"."""
+    """Where it began: "isotropic", "scales" (by the gradient of the held-out error), "evidence", "units",
+    "together" or "directions"."""
     kind: str
     """"given", as it started; "diagonal", "low-rank" or "full"."""
     value: float = np.inf
@@ -71,6 +72,7 @@ def rescaled(kernel: Kernel, factor: float) -> Kernel:
 def with_metric(kernel: Kernel, G: Array, kind: str, rank: int | None = None, power: float = 1.0) -> Kernel:
     """The kernel's family with the metric A A' = G^power of a kind, G (m, m) the mean outer product of gradients."""
     base = cast(StationaryKernel, base_of(kernel).replace(scale=1.0))
+    origin = kernel.origin if isinstance(kernel, MetricKernel) else None
     half = power / 2
     if kind == "diagonal":
         scales = np.maximum(np.diagonal(G), 0.0) ** half
@@ -80,19 +82,21 @@ def with_metric(kernel: Kernel, G: Array, kind: str, rank: int | None = None, po
     if kind == "low-rank":
         shares = np.cumsum(values) / max(float(values.sum()), np.finfo(np.float64).tiny)
         rank = int(np.searchsorted(shares, KEPT_SHARE) + 1) if rank is None else rank
-        return MetricKernel(base=base, metric=vectors[:, :rank] * values[:rank] ** half)
-    return MetricKernel(base=base, metric=vectors * values**half @ vectors.T)
+        return MetricKernel(base=base, metric=vectors[:, :rank] * values[:rank] ** half, origin=origin)
+    return MetricKernel(base=base, metric=vectors * values**half @ vectors.T, origin=origin)
 
 
 def as_kind(kernel: Kernel, kind: str, n_columns: int, rank: int | None = None) -> Kernel:
     """The kernel as one of a kind of metric: with the same distances, or with those along its strongest directions."""
     if kind == "diagonal":
         return base_of(kernel).replace(scale=kernel.scales(n_columns))
-    metric = kernel.metric if isinstance(kernel, MetricKernel) else np.diag(kernel.scales(n_columns))
-    if kind == "low-rank" and rank is not None and rank < metric.shape[1]:
-        vectors, strengths, _ = np.linalg.svd(metric, full_matrices=False)
-        metric = vectors[:, :rank] * strengths[:rank]
-    return MetricKernel(base=cast(StationaryKernel, base_of(kernel)).replace(scale=1.0), metric=metric)
+    if not isinstance(kernel, MetricKernel):
+        base = cast(StationaryKernel, kernel.replace(scale=1.0))
+        kernel = MetricKernel(base=base, metric=np.diag(kernel.scales(n_columns)))
+    if kind != "low-rank" or rank is None or rank >= kernel.metric.shape[1]:
+        return kernel
+    vectors, strengths, _ = np.linalg.svd(kernel.metric, full_matrices=False)
+    return kernel.replace(metric=vectors[:, :rank] * strengths[:rank])
 
 
 def moved(kernel: Kernel, change: Array) -> tuple[Kernel, Callable[[Array], Array]]:
@@ -113,12 +117,12 @@ def moved(kernel: Kernel, change: Array) -> tuple[Kernel, Callable[[Array], Arra
 def brought_together(X: Array, units: Array) -> Array:
     """The metric (m, m) of standardised rows (n, m) that averages columns, in their units, by how they vary together.
 
-    Column j becomes sum_i u_i x_i r_ij^2 / sum_i r_ij^2, r the correlations and u the units: neighbouring pixels, or
+    Column j becomes sum_i u_i x_i r_ij^4 / sum_i r_ij^4, r the correlations and u the units: neighbouring pixels, or
     moments of a signal, become smooth. What varies alone stays as it is, and what does not vary is left out.
     """
     spread = X.std(axis=0)
     there = spread > 0
     some = np.where(there, (X - X.mean(axis=0)) / np.where(there, spread, 1.0), 0.0)
-    shares = (some.T @ some / len(X)) ** 2
+    shares = (some.T @ some / len(X)) ** 4
     shares /= np.maximum(shares.sum(axis=0), np.finfo(np.float64).tiny)
     return np.asarray(units[:, None] * shares)

@@ -84,8 +84,8 @@ class CentreSpace:
 
     def width(self, kernel: Kernel) -> float:
         """The median distance of rows as the kernel sees them."""
-        seen = kernel.metric if isinstance(kernel, MetricKernel) else np.diag(kernel.scales(self.sample.shape[1]))
-        squares = _squares(self.sample @ seen)
+        with_metric = isinstance(kernel, MetricKernel)
+        squares = _squares(kernel.embed(self.sample) if with_metric else self.sample * kernel.scales(self.sample.shape[1]))
         if not np.any(squares > 0):  # rows that are all alike, for which any width does
             return 1.0
         middle = float(np.sqrt(np.median(squares)))

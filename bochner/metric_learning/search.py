@@ -38,12 +38,12 @@ BEST_FAMILIES = 2
 class Starts:
     """What candidates are made of: families of kernels, and by the names of starts scales (m,) of standardised columns.
 
-    Or metrics (m, r) of them, which are for radial families.
+    Or metrics of them, whose bases are to be radial families.
     """
 
     families: tuple[Kernel, ...]
     scales: dict[str, Array]
-    metrics: dict[str, Array] = field(default_factory=dict)
+    metrics: dict[str, MetricKernel] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
@@ -59,9 +59,7 @@ class Starts:
         ]
         bases = [cast(StationaryKernel, each.replace(scale=1.0)) for each in self.families if can_have_metric(each)]
         with_metrics = [
-            Candidate(MetricKernel(base=base, metric=metric), start, "given")
-            for base in bases
-            for start, metric in self.metrics.items()
+            Candidate(metric.replace(base=base), start, "given") for base in bases for start, metric in self.metrics.items()
         ]
         return with_scales + with_metrics
 

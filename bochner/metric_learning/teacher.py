@@ -17,7 +17,7 @@ from bochner.evidence import learn_by_evidence
 from bochner.features import FeatureChoices
 from bochner.folds import FoldedRows, Folds
 from bochner.full_ridge import FullHeldOutError
-from bochner.kernels import Kernel, MetricKernel, get_kernel
+from bochner.kernels import Gaussian, Kernel, MetricKernel, get_kernel
 from bochner.kernels.bandwidth import median_scale
 from bochner.metric_learning import sizes
 from bochner.metric_learning.candidates import Candidate, brought_together
@@ -34,7 +34,7 @@ ROUGH = 3e-3
 """How precisely penalties are searched while candidates with every row a centre are compared: by this part of the error."""
 MANY_COLUMNS = 50
 """Columns from which on their own units are a start too: they may be pixels, or other numbers of one kind. So is a metric
-that brings columns together which vary together."""
+that brings columns together which vary together, of rows as they are and of their directions from zero."""
 TOGETHER_ROWS = 4000
 """Rows that say which columns do."""
 START_FEATURES, START_ROWS = 512, 12_000
@@ -115,6 +115,8 @@ class Teacher:
     """The criterion of a last regression on many centres; None: the same as of all others."""
     units: Array | None = None
     """The spread of each column before it was standardised: scales at which columns count as they came."""
+    origin: Array | None = None
+    """Where the zero of columns as they came is among standardised rows."""
     measure: Measure | None = None
     """What candidates are compared by; None: the squared error."""
     ladder: Ladder = field(default_factory=Ladder)
@@ -139,15 +141,19 @@ class Teacher:
             "scales": descent.best.kernel.scales(n_columns),
         }
         metrics = {}
+        on_centres = "centres" in self.metric.finishes  # the only finish of kernels with an origin
         if isinstance(self.earlier, MetricKernel) and self.metric.kinds != ("diagonal",):
-            metrics["earlier"] = self.earlier.metric
+            metrics["earlier"] = self.earlier if on_centres else self.earlier.replace(origin=None)
         elif self.earlier is not None:
             scales["earlier"] = self.earlier.scales(n_columns)
         if self.units is not None and n_columns >= MANY_COLUMNS:
             scales["units"] = self.units
             if "full" in self.metric.kinds:
                 sample = dense(folds.in_memory.parts[0].X[:TOGETHER_ROWS])
-                metrics["together"] = brought_together(sample.astype(np.float64, copy=False), self.units)
+                together = brought_together(sample.astype(np.float64, copy=False), self.units)
+                metrics["together"] = MetricKernel(base=Gaussian(), metric=together)
+                if on_centres:
+                    metrics["directions"] = metrics["together"].replace(origin=self.origin)
         some = folds.head(EVIDENCE_ROWS).astype(np.float64)
         chunks = [rows for _, rows in some.chunks()]
         xp = namespace(chunks[0].targets)

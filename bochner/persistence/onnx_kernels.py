@@ -110,8 +110,13 @@ def at_centres(graph: Graph, centres: CentreKernels, rows: str) -> str:
 
 
 def _metric(graph: Graph, kernel: MetricKernel, rows: str, centres: Any) -> str:
-    inner = CentreKernels(kernel.base, centres @ kernel.metric)
-    return at_centres(graph, inner, graph.add("MatMul", rows, kernel.metric))
+    inner = CentreKernels(kernel.base, kernel.seen(centres))
+    if kernel.origin is None:
+        return at_centres(graph, inner, graph.add("MatMul", rows, kernel.metric))
+    seen = graph.add("MatMul", graph.add("Sub", rows, kernel.origin[None, :]), kernel.metric)
+    length = graph.add("Sqrt", graph.add("ReduceSum", graph.add("Mul", seen, seen), np.array([1]), keepdims=1))
+    length = graph.add("Where", graph.add("Greater", length, 0.0), length, 1.0)
+    return at_centres(graph, inner, graph.add("Div", seen, length))
 
 
 def _radial(profile: Callable[[Graph, Any, str], str]) -> Callable[..., str]:

@@ -18,6 +18,7 @@ STARTS = {
     "smooth evidence": "the same for a Gaussian kernel",
     "units": "columns as they came",
     "together": "averages of columns that vary together",
+    "directions": "the same, of rows brought to one length",
     "earlier": "of the fit before",
 }
 """Where kernels begin, in words."""

@@ -52,6 +52,41 @@ def test_a_learned_spectrum_asks_for_random_features():
     assert model.spectrum_
 
 
+@pytest.fixture(scope="module")
+def of_directions():
+    """Rows of very different lengths, whose targets depend on their directions from zero alone; and the model of some."""
+    rng = np.random.default_rng(0)
+    directions = rng.standard_normal((400, 3))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    X = 10 + rng.lognormal(size=(400, 1)) * directions @ rng.standard_normal((3, 50))
+    y = np.sign(directions[:, 0] * directions[:, 1]) + directions[:, 2]
+    model = KernelRegressor("gaussian", finish="centres", random_state=0)
+    return X - 10, y, model.fit(X[:300] - 10, y[:300])
+
+
+def test_rows_of_many_columns_may_be_brought_to_one_length(of_directions):
+    X, y, model = of_directions
+    assert model.kernel_.origin is not None
+    np.testing.assert_allclose(model.kernel_.origin, 0, atol=1e-12)
+    seen = model.standardiser_(X[300:])
+    np.testing.assert_allclose(
+        model.kernel_(X[300:], X[:20]), model.feature_map_.kernel(seen, model.standardiser_(X[:20])), rtol=0, atol=1e-12
+    )
+    plain = KernelRegressor("gaussian", metric="diagonal", finish="centres", random_state=0).fit(X[:300], y[:300])
+    assert 1 - model.score(X[300:], y[300:]) < 0.5 * (1 - plain.score(X[300:], y[300:]))
+    assert "of rows brought to one length" in model.summary()
+
+
+def test_a_warm_start_keeps_the_origin(of_directions):
+    X, y, model = of_directions
+    again = copy.deepcopy(model).set_params(warm_start=True).fit(X[:300], y[:300])
+    row = next(row for row in again.selection_ if row["start"] == "earlier" and row["metric"] == "given")
+    best = min(row["error"] for row in again.selection_ if row["stage"] == "search 1")
+    assert row["error"] < 1.5 * best
+    features = copy.deepcopy(model).set_params(warm_start=True, finish="fourier", metric="full", n_features=32)
+    assert np.isfinite(features.fit(X[:300], y[:300]).predict(X)).all()
+
+
 @pytest.mark.parametrize("metric", ["auto", "diagonal"])
 def test_a_warm_start_has_the_earlier_metric_among_its_starts(with_effort, metric):
     X, y, X_new, y_new = made()

@@ -164,6 +164,121 @@ def test_a_row_that_meets_a_centre_counts_as_flat(base, rng):
     assert np.abs(near).max() < 100
 
 
+# -- rows seen from an origin -------------------------------------------------------------------------------------------
+
+
+def directions_case(base, rng, scale=1.3):
+    kernel, X, Z = case(base.replace(scale=scale), rng)
+    return kernel.replace(base=base.replace(scale=scale), metric=kernel.metric / scale, origin=rng.standard_normal(4)), X, Z
+
+
+@each_base(RADIAL)
+def test_the_formula_of_directions(base, rng):
+    kernel, X, Z = directions_case(base, rng)
+    name = next(name for name, other in BASES.items() if other is base)
+    formula = naive.FORMULAS["matern12" if name.startswith("matern") else name]
+    extra = {"nu": base.nu} if hasattr(base, "nu") else {}
+    expected = [[naive.of_directions(formula, x, z, kernel.metric, kernel.origin, 1.3, **extra) for z in Z] for x in X]
+    np.testing.assert_allclose(kernel(X, Z), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(kernel(X, Z)[0, 0], 1)
+
+
+@each_base(RADIAL)
+def test_gradient_in_the_metric_of_directions(base, rng):
+    kernel, X, Z = directions_case(base, rng)
+    for rows, others, G in ((X, Z, rng.standard_normal((7, 6))), (X, X, rng.standard_normal((7, 7)))):
+        gradient = kernel.unconstrain(kernel.exact_adjoint(rows, others, G))
+
+        def value(theta, rows=rows, others=others, G=G):
+            return float(np.sum(G * kernel.with_theta(theta).exact(rows, others)))
+
+        expected = numerical_gradient(value, kernel.theta, 1e-4)
+        assert relative_error(gradient, expected) < 1e-6
+        assert abs(gradient @ kernel.theta) < 1e-12  # the metric's own length does not count
+    for convert in (torch.tensor, array_api_strict.asarray):
+        there = kernel.exact_adjoint(convert(rows), convert(others), convert(G))["metric"]
+        np.testing.assert_allclose(there.ravel(), gradient, rtol=0, atol=1e-12)
+
+
+@each_base(RADIAL)
+def test_gradients_in_the_rows_of_directions(base, rng):
+    kernel, X, Z = directions_case(base, rng)
+    rows, weights = X[1:], rng.standard_normal((6, 2))
+    gradients = kernel.row_gradients(rows, Z, weights)
+    for i in range(6):
+        for q in range(2):
+
+            def value(x, q=q):
+                return float((kernel.exact(x[None], Z) @ weights)[0, q])
+
+            assert relative_error(gradients[i, :, q], numerical_gradient(value, rows[i], 1e-4)) < 1e-6
+    for convert in (torch.tensor, array_api_strict.asarray):
+        there = kernel.row_gradients(convert(rows), convert(Z), convert(weights))
+        np.testing.assert_allclose(np.asarray(there), gradients, rtol=0, atol=1e-12)
+    along = np.einsum("imq,im->iq", gradients, rows - kernel.origin)
+    np.testing.assert_allclose(along, 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_only_directions_count(dtype, rng):
+    """Rows may lie anywhere on their rays, and the metric be of any length; the base says how narrow the kernel is."""
+    kernel, X, Z = directions_case(Gaussian(), rng)
+    X, Z = X.astype(dtype), Z.astype(dtype)
+    bound = 100 * float(np.finfo(dtype).eps)
+    plain = kernel(X, Z)
+    farther = kernel.origin + rng.uniform(0.5, 3, (7, 1)) * (X - kernel.origin)
+    np.testing.assert_allclose(kernel(farther.astype(dtype), Z), plain, rtol=0, atol=bound)
+    np.testing.assert_allclose(kernel.replace(metric=5 * kernel.metric)(X, Z), plain, rtol=0, atol=bound)
+    np.testing.assert_allclose(kernel.rescaled(2.0)(X, Z), plain**4, rtol=0, atol=bound)
+    for convert in (torch.tensor, array_api_strict.asarray, sparse.csr_array):
+        got = kernel.exact(convert(X), convert(Z))
+        assert str(got.dtype).endswith(np.dtype(dtype).name)
+        np.testing.assert_allclose(np.asarray(got), plain, rtol=0, atol=bound)
+
+
+def test_the_origin_itself_is_a_row(rng):
+    kernel, X, _ = directions_case(Gaussian(), rng)
+    some = np.vstack([kernel.origin, X])
+    np.testing.assert_allclose(kernel(some)[0, 1:], np.exp(-(1.3**2) / 2))
+    assert kernel(some)[0, 0] == 1
+    assert np.isfinite(kernel.exact_adjoint(some, some, np.ones((8, 8)))["metric"]).all()
+    assert np.isfinite(kernel.row_gradients(some, some, np.ones((8, 1)))).all()
+
+
+@pytest.mark.parametrize("directions", [False, True])
+def test_before_a_standardiser(directions, rng):
+    kernel, X, Z = (directions_case if directions else case)(Matern(nu=1.5), rng)
+    centre, spread = rng.standard_normal(4), rng.uniform(0.5, 2, 4)
+    earlier = kernel.before(centre, spread)
+    np.testing.assert_allclose(earlier(X * spread + centre, Z * spread + centre), kernel(X, Z), rtol=0, atol=1e-12)
+    again = earlier.before(-centre / spread, 1 / spread)
+    np.testing.assert_allclose(again(X, Z), kernel(X, Z), rtol=0, atol=1e-12)
+
+
+def test_directions_have_no_random_features(rng):
+    kernel, _, _ = directions_case(Gaussian(), rng)
+    with pytest.raises(ValueError, match="finish='centres'"):
+        build_map(kernel, 4, FeatureChoices(n_features=10), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    ("base", "origin", "words"),
+    [
+        (Laplacian(), np.zeros(3), "radial"),
+        (Gaussian(scale=[1.0, 2.0]), np.zeros(3), "one scale"),
+        (Gaussian(), np.zeros(2), "3 finite numbers"),
+        (Gaussian(), np.array([0, 0, np.inf]), "NaN or infinite"),
+        (Gaussian(), "zero", "real numbers"),
+    ],
+)
+def test_errors_of_origins(base, origin, words):
+    with pytest.raises(ValueError, match=words):
+        MetricKernel(base, np.ones((3, 2)), origin)
+
+
+# -- features -----------------------------------------------------------------------------------------------------------
+
+
 def test_frequencies_and_their_adjoint(rng):
     kernel, _, _ = case(Gaussian(), rng)
     points, G = rng.standard_normal((3, 5)), rng.standard_normal((4, 5))

@@ -89,6 +89,18 @@ def test_data_centres(tmp_path, kernel):
     check(model, tmp_path / "model.onnx", {"X": rows(25, seed=1)}, rows(25, seed=1))
 
 
+@pytest.mark.parametrize("kernel", RADIAL)
+def test_directions(tmp_path, kernel):
+    metric = np.random.default_rng(2).standard_normal((3, 2))
+    X = rows(25, seed=1)
+    model = copy.copy(centred("gaussian"))
+    seen = MetricKernel(KERNELS[kernel](scale=1.5), metric, origin=model.standardiser_(X)[0])
+    model.feature_map_ = CentreMap(seen, model.feature_map_.centres)
+    check(model, tmp_path / "model.onnx", {"X": X}, X)
+    model.save(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(bochner.load(tmp_path / "model.safetensors").predict(X), model.predict(X))
+
+
 @pytest.mark.parametrize("kernel", [*RADIAL, "laplacian", "cauchy"])
 def test_metrics(tmp_path, kernel):
     metric = MetricKernel(KERNELS[kernel](), np.random.default_rng(2).standard_normal((3, 2)))
