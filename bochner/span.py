@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import linalg
+from scipy.linalg import lapack
 
 from bochner.arrays import Array
 from bochner.solvers.normal_equations import factorise_fresh
@@ -22,8 +23,8 @@ class Span:
     """The span of the rows of a feature matrix Phi (n, d), for n clearly below d: L (n, r) with L L' = Phi Phi'.
 
     Ridge coefficients lie in the span, so nothing is lost by regressing on the rows of L instead of those of Phi = L Q'.
-    Rows that are the same, but for what is lost beside the largest feature, share their coordinates, so that r may be
-    less than n.
+    Rows that are the same, but for what is lost beside the largest feature, share their coordinates, and rows that are a
+    combination of others, but for rounding, have no coordinate of their own, so that r may be less than n.
     """
 
     features: Array
@@ -40,12 +41,28 @@ class Span:
         largest = np.abs(features).max(initial=0.0)
         rounded = (features + largest) - largest
         if len(np.unique(rounded.sum(axis=1))) == len(features):  # no two rows are the same
-            triangle = _triangle(features)
-            return cls(features, triangle, triangle)
+            return cls._of_different(features)
         _, first, which = np.unique(rounded, axis=0, return_index=True, return_inverse=True)
         own = np.sort(first)
-        triangle = _triangle(features[own])
-        return cls(features[own], triangle[np.searchsorted(own, first[which.ravel()])], triangle)
+        different = cls._of_different(features[own])
+        return replace(different, coordinates=different.coordinates[np.searchsorted(own, first[which.ravel()])])
+
+    @classmethod
+    def _of_different(cls, features: Array) -> Span:
+        """That of rows of which no two are the same: they take turns, those first that the others say least about.
+
+        A pivot that is nothing but rounding would be a coordinate that coefficients of the features cannot see.
+        """
+        gram = _products(features)
+        factor = factorise_fresh(lambda: gram.copy(order="F"), 0.0)
+        triangle, largest = np.asarray(np.tril(factor.triangle)), float(gram.diagonal().max())
+        rounding = ROUNDING * len(gram) * largest
+        if largest == 0 or (factor.jitter == 0 and triangle.diagonal().min() ** 2 > rounding):
+            return cls(features, triangle, triangle)
+        pivoted, order, rank, _ = lapack.dpstrf(gram, tol=rounding, lower=1)
+        own, coordinates = order[:rank] - 1, np.empty((len(gram), rank))
+        coordinates[order - 1] = np.tril(pivoted)[:, :rank]
+        return cls(features[own], coordinates, coordinates[own])
 
     def expand(self, coef: Array) -> Array:
         """Coefficients of the features, Q coef: (d, c), from those of the coordinates (r, c)."""
@@ -62,11 +79,6 @@ class Span:
     def _weights(self, coef: Array) -> Array:
         """Weights of the rows that make up coefficients: (r, c)."""
         return linalg.solve_triangular(self.triangle, coef, lower=True, trans=1, check_finite=False)
-
-
-def _triangle(features: Array) -> Array:
-    gram = _products(features)
-    return np.asarray(np.tril(factorise_fresh(lambda: gram.copy(order="F"), 0.0).triangle))
 
 
 def _products(features: Array) -> Array:

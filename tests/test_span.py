@@ -43,6 +43,18 @@ def test_rows_that_differ_by_less_than_rounding_share_their_coordinates(rng):
     np.testing.assert_allclose(span.coordinates @ span.coordinates.T, features @ features.T, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.parametrize("unit", [1e-100, 1.0, 1e100])
+def test_rows_that_are_combinations_of_others_have_no_coordinate_of_their_own(rng, unit):
+    own = unit * rng.standard_normal((5, FEATURES))
+    features = np.vstack([own, rng.standard_normal((7, 5)) @ own]) * (1 + 1e-15 * rng.standard_normal((12, FEATURES)))
+    span = Span.of(features)
+    assert span.coordinates.shape == (12, 5)
+    size, coef = unit * np.sqrt(FEATURES), rng.standard_normal((5, 2))
+    np.testing.assert_allclose(span.coordinates @ span.coordinates.T / size**2, features @ features.T / size**2, atol=1e-12)
+    np.testing.assert_allclose(features @ span.expand(coef) / size, span.coordinates @ coef / size, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(span.reduce(span.expand(coef)), coef, rtol=0, atol=1e-12)
+
+
 def test_few_features_and_as_many_coordinates_as_rows_are_left_as_they_are(rng):
     some, many = rng.standard_normal((N, 20)), rng.standard_normal((N, FEATURES))
     assert StackedSpan.of([some, many], MOST).sizes == (20, MOST)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bochner.arrays import Array
-from bochner.cli.data import PIPE, by_number, find_column, read_batches, read_table, write_batches
+from bochner.cli.columns import batches_for, rows_for, text_columns
+from bochner.cli.data import PIPE, by_number, find_column, read_table, write_batches
 from bochner.cli.fitting import check_apart, check_place, write_report
 from bochner.cli.running import USAGE, CommandError, tell
 from bochner.cli.showing import new_console, print_json, print_table
@@ -20,7 +21,7 @@ from bochner.cli.tasks import Asked, Problem, make_problem
 from bochner.descent import family_name
 from bochner.estimators.summary import held_rows
 from bochner.rows.csv_files import CsvStyle
-from bochner.tables.columns import Levels, Sums, UnseenLevelsWarning
+from bochner.tables.columns import UnseenLevelsWarning
 
 
 def load_model(path: str) -> Any:
@@ -48,7 +49,7 @@ def predict(model_path: str, data: str, output: str, *, std: bool, proba: bool, 
     if output != PIPE and not os.path.exists(output):
         check_place(output)
     unseen, by_place = Unseen(model), style.header is False
-    batches = (unseen.noted(batch) for batch in _batches(model, data, style) if batch.num_rows)
+    batches = (unseen.noted(batch) for batch in batches_for(model, data, style) if batch.num_rows)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnseenLevelsWarning)  # told of once, at the end
         rows = write_batches(
@@ -88,28 +89,6 @@ class Unseen:
             )
 
 
-def _batches(model: Any, data: str, style: CsvStyle) -> Iterator[Any]:
-    """The rows of a file, with the names of the model's columns where the file has none."""
-    text = text_columns(model)
-    if style.header is not False:
-        return read_batches(data, style, text)
-    first = None if data == PIPE else next(read_batches(data, style), None)
-    if first is not None:  # the file's own numbers of the columns that are text
-        names = names_by_place(model, first.schema.names)
-        text = [own for own, name in zip(first.schema.names, names, strict=True) if name in text]
-    batches = read_batches(data, style, text)
-    return (batch.rename_columns(names_by_place(model, batch.schema.names)) for batch in batches)
-
-
-def names_by_place(model: Any, names: Sequence[str]) -> list[str]:
-    """Names of the columns of a file without names: their numbers in the file of the fit, if that many are there.
-
-    A file that has just the columns which the model sees, without the target and those that were dropped, has them in order.
-    """
-    known = [str(name) for name in getattr(model, "feature_names_in_", names)]
-    return known if len(known) == len(names) else list(names)
-
-
 def _predicted(model: Any, batch: Any, data: str, std: bool, proba: bool, keep: Sequence[str]) -> Any:
     """A batch of predictions beside the columns that are kept."""
     import pyarrow as pa
@@ -139,23 +118,6 @@ def _arrow(values: Array) -> Any:
     import pyarrow as pa
 
     return pa.array(values.tolist() if values.dtype.kind in "OUT" else values)
-
-
-def text_columns(model: Any) -> list[str]:
-    """Columns that were text when a model was fitted: CSV of other rows has them as text too, such as 01 and 1.234."""
-    encoder = getattr(model, "encoder_", None)
-    return [] if encoder is None else [each.name for each in encoder.encodings if isinstance(each, Levels | Sums)]
-
-
-def rows_for(model: Any, table: Any, path: str) -> Any:
-    """The columns of a table that a model was fitted on."""
-    known = getattr(model, "feature_names_in_", None)
-    if known is None or getattr(model, "encoder_", None) is not None:
-        return table  # by their order, or by the encoder, by name
-    lacking = [name for name in known if name not in table.schema.names]
-    if lacking:
-        find_column(lacking[0], table.schema.names, path, "which the model was fitted on")
-    return table.select(list(known))
 
 
 # -- report, inspect, export ------------------------------------------------------------------------------------------

@@ -287,7 +287,7 @@ def refuse_text(X: Any) -> None:
         names = _get_feature_names(X)
         columns = (np.asarray(X[column]) for column in X.columns)
     elif (values := np.asarray(X)).ndim == 2 and values.dtype.kind in TEXT_KINDS:
-        columns = values.T
+        names, columns = getattr(X, "column_names", None), values.T  # of a table of pyarrow
     for i, column in enumerate(columns):
         label = f"column {i}" if names is None else f"column {i} ({names[i]!r})"
         if column.dtype.kind in "mM":

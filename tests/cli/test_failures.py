@@ -8,9 +8,11 @@ import subprocess
 import time
 from contextlib import suppress
 
+import numpy as np
 import pandas as pd
 import pytest
 
+import bochner
 from bochner.cli.running import CommandError
 from bochner.cli.tasks import Asked, make_problem, read_views
 from tests.cli.shell import PROGRAM, environment, people, shell
@@ -36,6 +38,14 @@ def folder(tmp_path_factory):
     (place / "wrong.toml").write_text("who = [\n")
     done = shell("bochner fit people.csv -t income --drop id,class --features 20 --kernel gaussian -o m.safetensors", place)
     assert done.returncode == 0, done.stderr
+    lines = (place / "people.csv").read_text().splitlines(keepends=True)
+    (place / "rows.csv").write_text("".join(lines[2:]))
+    (place / "xyz.csv").write_text("x,y,z\n1,2,3\n4,5,6\n")
+    (place / "words.csv").write_text("1,2,3\n4,two,6\n")
+    X = np.random.default_rng(0).standard_normal((40, 3))
+    for name, table in {"places": pd.DataFrame(X, columns=["f0", "f1", "f2"]), "array": X}.items():
+        model = bochner.KernelRegressor("gaussian", n_features=10, random_state=0).fit(table, X[:, 0])
+        model.save(place / f"{name}.safetensors")
     return place
 
 
@@ -64,7 +74,7 @@ CASES = [
     ("fit people.csv --target income --test 1.5", 2, "--test must be a share between 0 and 0.9, such as 0.2, got '1.5'."),
     ("fit people.csv --target income --seed x", 2, "--seed must be a whole number from 0 to 4294967295, got 'x'."),
     ("fit people.csv --target income --features 1", 2, "--features must be an even whole number of two or more"),
-    ("fit people.csv --target", 2, "Option '--target' requires an argument: see bochner fit --help."),
+    ("inspect m.safetensors --json=yes", 2, "Option '--json' does not take a value: see bochner inspect --help."),
     ("fit some.csv --target income", 1, "There is no file some.csv. Check the name."),
     ("fit people.csv --target lincoln", 2, "has no column 'lincoln' (--target). Its columns are 'id', 'age'"),
     (
@@ -89,7 +99,30 @@ CASES = [
     ("predict none.safetensors people.csv", 1, "There is no file none.safetensors"),
     ("predict people.csv people.csv", 1, "people.csv cannot be loaded"),
     ("predict m.safetensors names.csv", 1, "no rows to predict"),
-    ("predict m.safetensors one.csv", 1, "lacks columns that were there in fit: 'age'"),
+    (
+        "predict m.safetensors one.csv",
+        1,
+        "one.csv lacks columns that the model was fitted on, 'age', 'city', 'since', 'noise', 'w'. It has 'a', 'b': rename",
+    ),
+    ("predict m.safetensors rows.csv", 1, "if it has no line of names, say --no-header, else rename or add them."),
+    (
+        "predict m.safetensors rows.csv --no-header",
+        1,
+        "so give these 5 in their order, 'age', 'city', 'since', 'noise', 'w'; or",
+    ),
+    (
+        "predict m.safetensors people.csv --no-header",
+        1,
+        "first line, such as 'age': leave --no-header out.",
+    ),
+    ("predict places.safetensors xyz.csv", 1, "so take the line of names out and say --no-header."),
+    (
+        "predict places.safetensors xyz.csv --no-header",
+        1,
+        "names in its first line, such as 'x' above numbers",
+    ),
+    ("predict places.safetensors words.csv --no-header", 1, "column 'f1' held numbers in the fit, and now it holds 'two'"),
+    ("predict array.safetensors words.csv --no-header", 1, "column 'f1' held numbers in the fit, and now it holds 'two'"),
     ("predict m.safetensors people.csv --proba", 2, "--proba is for classifiers"),
     ("predict m.safetensors people.csv --std", 1, "fit it with bochner fit --std"),
     ("predict m.safetensors people.csv --keep ID", 2, "has no column 'ID' (--keep). Did you mean 'id'?"),
@@ -107,7 +140,7 @@ def test_wrong_input(typed, code, said, folder):
     before = sorted(os.listdir(folder))
     done = shell(f"bochner {typed}" + " -o new.safetensors" * typed.startswith("fit "), folder)
     assert said in done.stderr
-    assert re.fullmatch(r"(Note: .*\n)?Error: .*\n", done.stderr)  # one line
+    assert re.fullmatch(r"((Note|Warning): .*\n)*Error: .*\n", done.stderr)  # one line
     assert done.returncode == code
     assert done.stdout == ""
     assert sorted(os.listdir(folder)) == before
