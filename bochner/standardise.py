@@ -6,7 +6,7 @@ import functools
 import operator
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +20,9 @@ from bochner.threads import map_blocks, row_blocks
 SMALLEST, LARGEST = 1e-290, 1e307
 """Spreads below count as zero, since their reciprocals, in which scales of kernels are given, would overflow; of columns
 with larger numbers the squared deviations would, and they are refused."""
+FAINT = 2.0**-963
+"""The unit of targets none of which is beyond SMALLEST: divided by it, to the last bit, they and what is computed with them
+keep the digits that numbers near the end of their range do not have."""
 SAFE_IN_FLOAT32 = 1e-8, 1e37
 """Between them centres and spreads can be taken off and divided by in float32, for rows up to 1e30."""
 FARTHEST, FARTHEST_IN_FLOAT32 = 1e250, 1e15
@@ -114,15 +117,7 @@ class Standardiser:
 
         Constant columns keep a spread of one, or of what rounding may leave of them where that is larger.
         """
-        values = X if sparse.issparse(X) else fetch(X)
-
-        def sums_of(block: slice) -> ColumnSums:
-            sums = ColumnSums(values.shape[1])
-            sums.add(values[block], weights[block])
-            return sums
-
-        blocks = row_blocks(0, len(weights), max(1, BLOCK_ENTRIES // values.shape[1]))
-        return cls.of_sums(functools.reduce(operator.add, map_blocks(sums_of, blocks)), centred=not sparse.issparse(X))
+        return cls.of_sums(column_sums(X, weights), centred=not sparse.issparse(X))
 
     @classmethod
     def of_sums(cls, sums: ColumnSums, *, centred: bool = True) -> Standardiser:
@@ -132,6 +127,13 @@ class Standardiser:
         _refuse_largest(np.where(spread > rounding, sums.largest, 0.0))
         spread = _positive(spread, rounding)
         return cls(sums.mean if centred else np.zeros(len(spread)), spread)
+
+    @classmethod
+    def of_targets(cls, sums: ColumnSums) -> Standardiser:
+        """The same of targets, whose spreads need no reciprocals: those next to nothing get a unit of their size."""
+        plain = cls.of_sums(sums)
+        faint = (sums.largest > 0) & (sums.largest <= SMALLEST)
+        return replace(plain, spread=np.where(faint, FAINT, plain.spread))
 
     @classmethod
     def identity(cls, n_columns: int) -> Standardiser:
@@ -180,6 +182,19 @@ class Standardiser:
     def undo(self, X: Array) -> Array:
         """The columns as they were."""
         return X * self.spread + self.centre
+
+
+def column_sums(X: Array, weights: Array) -> ColumnSums:
+    """The sums over all rows of X (n, m), dense or sparse, with weights (n,)."""
+    values = X if sparse.issparse(X) else fetch(X)
+
+    def sums_of(block: slice) -> ColumnSums:
+        sums = ColumnSums(values.shape[1])
+        sums.add(values[block], weights[block])
+        return sums
+
+    blocks = row_blocks(0, len(weights), max(1, BLOCK_ENTRIES // values.shape[1]))
+    return functools.reduce(operator.add, map_blocks(sums_of, blocks))
 
 
 def _largest(X: Array) -> Array:

@@ -46,7 +46,7 @@ from bochner.kernels.ties import SharedScales
 from bochner.metric_learning import as_kind, base_of
 from bochner.penalties import SCALE_PENALTIES
 from bochner.progress import DescentLine, Follower, StepLine, Work
-from bochner.standardise import Standardiser
+from bochner.standardise import Standardiser, column_sums
 
 AUTO_KERNELS = ("gaussian", "cauchy", "matern32")
 """Families tried by kernel="auto"."""
@@ -178,7 +178,7 @@ class KernelLearner(Showing, Saved, BaseEstimator):
         return self.standardiser_(X if X.dtype == np.float32 else X.astype(np.float64, copy=False))
 
     def _standardise_targets(self, targets: Array, weights: Array) -> Standardiser:
-        return Standardiser.of(targets, weights)
+        return Standardiser.of_targets(column_sums(targets, weights))
 
     def _targets_of(self, X: Array, y: Any) -> Array:
         """Targets (n, c) of y, as in fit."""

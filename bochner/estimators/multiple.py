@@ -20,7 +20,7 @@ from bochner.estimators.regressors import KernelRegressor, TargetSums, check_tar
 from bochner.estimators.validation import all_or_nothing, beside_rows, check_option, check_weights
 from bochner.folds import HeldOut
 from bochner.losses import LOSSES, EpsilonLogistic, Loss
-from bochner.standardise import Standardiser
+from bochner.standardise import Standardiser, column_sums
 
 
 class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMachine):
@@ -246,7 +246,7 @@ class MultipleKernelRegressor(RegressorMixin, MultiOutputMixin, MultipleKernelMa
         return None if self.loss == "squared" else EpsilonLogistic(epsilon=self.epsilon, gamma=self.gamma)
 
     def _standardise_targets(self, targets: Array, weights: Array) -> Standardiser:
-        return Standardiser.of(targets, weights)
+        return Standardiser.of_targets(column_sums(targets, weights))
 
     def _check_choices(self) -> None:
         super()._check_choices()

@@ -87,7 +87,7 @@ class TargetSums:
     def tell(self, estimator: Any) -> None:
         """Let an estimator know the shape of its targets and how to standardise them."""
         estimator._one_target = self.one_target
-        estimator._target_standardiser = Standardiser.of_sums(self.columns)
+        estimator._target_standardiser = Standardiser.of_targets(self.columns)
 
     def __add__(self, other: TargetSums) -> TargetSums:
         """The sums over the rows of both."""

@@ -157,6 +157,22 @@ PINNED = {
         "MultipleKernelRegressor squared threads as-they-are",
         "nearly-constant+one-hot plain none C float64 2 70 1",
     ),
+    "targets without digits": (
+        "KernelRegressor squared dask given-alpha",
+        "int8 denormal ones read-only float32 60 2 75650",
+    ),
+    "two targets without digits": (
+        "KernelRegressor squared threads given-alpha",
+        "log-normal+zeros denormal 1e300 csc float32 2 1 0",
+    ),
+    "a coordinate that is the rounding of 1e30": (
+        "KernelRegressor squared threads chi2",
+        "collinear+constant plain none strided float64 2 70 2",
+    ),
+    "a coordinate that is the rounding of a row": (
+        "MultipleKernelRegressor squared threads as-they-are",
+        "nearly-constant+one-hot plain none C float64 3 1 4",
+    ),
 }
 
 
@@ -188,6 +204,16 @@ def test_rows_far_beyond_float32_keep_their_order():
 def test_spreads_without_a_reciprocal_are_those_of_constant_columns():
     assert Standardiser.of(np.array([[5e-324], [1e-323]]), np.ones(2)).spread.item() == 1.0
     assert Standardiser.of(np.array([[-1e-280], [1e-280]]), np.ones(2)).spread.item() == pytest.approx(1e-280)
+
+
+@pytest.mark.parametrize("unit", [5e-324, 1e-320, 1e-300, 1e-291])
+def test_targets_that_are_next_to_nothing_are_learned_like_others(unit):
+    X = np.linspace(0, 1, 30)[:, None]
+    y = np.round(40 * np.sin(4 * X[:, 0]))
+    model = KernelRegressor("gaussian", n_features=32, alpha=1e-6, random_state=0)
+    plain, small = (model.fit(X, targets).predict(X) for targets in (y, y * unit))
+    roundings = 40 * 5e-324 / unit  # one for each coefficient, and those of the mean
+    np.testing.assert_allclose(small / unit, plain, rtol=0, atol=1e-9 + roundings)
 
 
 def test_the_least_penalty_counts_for_long_features_only():
