@@ -2,7 +2,7 @@
 
 The way through the modules: a ``plan`` says what is tried; the ``teacher`` learns scales and lets metrics grow from them
 (``search``, which takes ``candidates`` through a ``centre_space`` of each size); in a ``contest`` they meet rows that none
-of them has seen; and ``finish`` fits the winner on all rows.
+of them has seen; and ``finish`` fits the winner on all rows. ``room`` is for devices that have none.
 """
 
 from bochner.metric_learning.candidates import as_kind, base_of, can_have_metric

@@ -23,6 +23,7 @@ from bochner.metric_learning import sizes
 from bochner.metric_learning.candidates import Candidate, as_descended
 from bochner.metric_learning.centre_space import CentreSpace
 from bochner.metric_learning.finish import finished, on_features
+from bochner.metric_learning.room import or_on_host, with_fewer
 from bochner.metric_learning.search import Starts
 from bochner.metric_learning.stages import Stage
 from bochner.metric_learning.teacher import Teacher
@@ -108,11 +109,11 @@ class Contest:
         for learned_on, unseen in splits:
             learning = self.teacher.place(learned_on)
             starts = self._starts(learning)
-            finalists = self.teacher.candidates(learning, starts)
+            finalists = self._candidates(self.teacher, learning, starts)
             self.teacher.steps.enter(f"the best {len(finalists)} on {unseen.n:,} unseen rows")
             plan = self.teacher.metric
             pair = Pair(learned_on, unseen, plan.stages(learning)[-1], plan.every_row(learning))
-            for key, candidate in judged(finalists, self.scales_alone(), pair, self.teacher):
+            for key, candidate in self._judged(finalists, pair, learning):
                 errors.setdefault(key, []).append(candidate.value)
                 latest[key] = candidate
         n_judged = max(len(values) for values in errors.values())
@@ -126,15 +127,35 @@ class Contest:
         learned_on = [*splits, self._all_rows] if len(splits) > 1 else splits
         return len(splits) + sum(1 + len(self.teacher.metric.stages(some)) for some in learned_on) + 1
 
+    def _candidates(self, teacher: Teacher, folds: FoldedRows, starts: Starts) -> list[Candidate]:
+        return or_on_host(folds, lambda some: teacher.candidates(some, starts))
+
+    def _judged(self, finalists: list[Candidate], pair: Pair, folds: FoldedRows) -> list[tuple[tuple[Any, ...], Candidate]]:
+        """All finalists with their errors on unseen rows, at one size: a smaller one where a device has no room."""
+        ladder = self.teacher.ladder.records
+        before, scales = len(ladder), self.scales_alone()
+
+        def on(some: FoldedRows) -> list[tuple[tuple[Any, ...], Candidate]]:
+            teacher = self.teacher if some is folds else replace(self.teacher, place=lambda there: there)
+
+            def of(stage: Stage) -> list[tuple[tuple[Any, ...], Candidate]]:
+                del ladder[before:]
+                whole = pair.every_row and stage is pair.stage
+                return list(judged(finalists, scales, replace(pair, stage=stage, every_row=whole), teacher))
+
+            return with_fewer(pair.stage, pair.learned_on.n, of)
+
+        return or_on_host(folds, on)
+
     def _starts(self, folds: FoldedRows) -> Starts:
         self.teacher.steps.enter(f"scales on {folds.n:,} rows")
-        descent = self.teacher.descend(folds)
+        descent = or_on_host(folds, self.teacher.descend)
         if self.descent is not None:
             descent = descent.after(self.descent)
         self.descent = descent
         if self.descent.interrupted:
             raise KeyboardInterrupt
-        return self.teacher.starts(folds, self.descent)
+        return or_on_host(folds, lambda some: self.teacher.starts(some, descent))
 
     @property
     def _all_rows(self) -> FoldedRows:
@@ -149,7 +170,7 @@ class Contest:
             return self.scales_alone()
         kinds = () if candidate.kind == "given" else (candidate.kind,)
         teacher = replace(self.teacher, metric=replace(self.teacher.metric, kinds=kinds))
-        found = teacher.candidates(folds, starts.only(candidate.recipe))
+        found = self._candidates(teacher, folds, starts.only(candidate.recipe))
         return next((each for each in found if each.recipe == candidate.recipe), found[0])
 
 

@@ -19,6 +19,7 @@ from bochner.full_ridge import FullHeldOutError
 from bochner.metric_learning import sizes
 from bochner.metric_learning.candidates import Candidate, base_of, can_have_metric
 from bochner.metric_learning.centre_space import LARGER_FACTOR, CentreSpace
+from bochner.metric_learning.room import LEAST_CENTRES
 from bochner.metric_learning.stages import Stage
 from bochner.metric_learning.teacher import Teacher
 from bochner.single_kernel import FeatureSpace, LearnedKernel
@@ -35,8 +36,6 @@ MATRICES = 6
 as many; it does so wherever it can."""
 LAST_FACTOR = 1.15
 """By how much distances change at the very last, where every row is a centre and there are few enough of them."""
-LEAST_CENTRES = 100
-"""A device that has no room for the pairs of twice as many is given up."""
 STILL_HELPS = 0.005
 """The metric takes a step at full size where the step before lowered the error by this part."""
 

@@ -26,6 +26,7 @@ from bochner.folds import FoldedRows
 from bochner.kernels import Kernel, MetricKernel, StationaryKernel
 from bochner.metric_learning.candidates import Candidate, base_of, can_have_metric, rescaled
 from bochner.metric_learning.centre_space import FIRST_FACTOR, LARGER_FACTOR, CentreSpace, Measure
+from bochner.metric_learning.room import with_fewer
 from bochner.metric_learning.stages import CLEARLY_WORSE, Stage
 
 WORTH_A_SEARCH = 2.0
@@ -91,20 +92,24 @@ def search(
 
     At the first stage every start is tried as it is, and a metric of each kind grows from it; at the next ones each goes on
     with its own kind. Centres are some of the rows of a stage, or ``every_row``. ``way`` is one of WAYS. A start that stays
-    as it was is a candidate too, unless the metric ``must`` be of one of the kinds.
+    as it was is a candidate too, unless the metric ``must`` be of one of the kinds. A stage that a device has no room for
+    becomes a smaller one.
     """
     staying: list[Candidate] = []
-    for number, stage in enumerate(stages, start=1):
+
+    def take(stage: Stage) -> tuple[CentreSpace, list[Candidate]]:
         space = CentreSpace(folds, stage, criterion, rng, every_row=every_row, measure=measure)
         if begin is not None:
             begin(space)
-        if number == 1:
-            tried = _first_stage(space, starts, stage, kinds, rank, way, must=must)
-        else:
-            larger = [space.best_width(replace(each, power=None), LARGER_FACTOR, narrower_only=True) for each in staying]
-            tried = [
-                each if each.kind == "given" else space.improve(each, each.kind, stage.steps, rank, way) for each in larger
-            ]
+        if not staying:
+            return space, _first_stage(space, starts, stage, kinds, rank, way, must=must)
+        larger = [space.best_width(replace(each, power=None), LARGER_FACTOR, narrower_only=True) for each in staying]
+        return space, [
+            each if each.kind == "given" else space.improve(each, each.kind, stage.steps, rank, way) for each in larger
+        ]
+
+    for number, stage in enumerate(stages, start=1):
+        space, tried = with_fewer(stage, folds.n, take)
         staying = best_of(tried, stage.keep, stage.worse)
         if record is not None:
             for candidate in sorted(tried, key=lambda each: each.value):

@@ -55,7 +55,7 @@ class Steps:
 
     def enter(self, what: str) -> None:
         """Say what the next step is."""
-        self._now += 1
+        self._now = min(self._now + 1, self.n_steps or self._now + 1)  # one that is done again in less room may be no more
         if self.tell is not None:
             self.tell(self._now, self.n_steps, what)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bochner import KernelClassifier, KernelRegressor, uncertainty
-from bochner.engines.devices import DeviceStream, on_device
+from bochner.engines.devices import DeviceFolds, DeviceStream, on_device
 from bochner.engines.smaller_blocks import SmallerBlocksWarning, each_block
 from bochner.errors import NotEnoughMemoryError
 from bochner.features import centres
@@ -12,7 +12,7 @@ from bochner.features.centres import CentreKernels
 from bochner.features.fourier import FourierMap
 from bochner.folds import Folds, Rows
 from bochner.full_ridge import FullRidge
-from bochner.metric_learning import MetricPlan, finish
+from bochner.metric_learning import MetricPlan, Teacher, contest, finish, room, search
 from bochner.statistics import MomentSum
 
 torch = pytest.importorskip("torch")
@@ -232,8 +232,90 @@ def test_factors_of_all_pairs_of_centres_that_do_not_fit(monkeypatch):
         return cholesky(matrix, *args, **options)
 
     monkeypatch.setattr(centres, "cholesky", no_room)
+    with pytest.warns(SmallerBlocksWarning, match=ON_HOST), pytest.raises(NotEnoughMemoryError, match=NO_ROOM):
+        on_centres().fit(*problem())  # kernels are compared on the host, and the last regression has no room
+
+
+# -- while kernels are compared --------------------------------------------------------------------------------------------
+
+ON_HOST = "no room to learn kernels: they are learned on the host"
+COMPARED = "no room to compare kernels on so many rows and data centres: going on with {} and {} at most"
+
+
+def room_to_compare(monkeypatch, module, n_centres):
+    """A device on which kernels are compared on so many centres; the number of centres of every time that they were."""
+    seen = []
+
+    class Small(module.CentreSpace):
+        def evaluate(self, *args, **options):
+            if isinstance(self.folds, DeviceFolds) and len(self.centres) > n_centres:
+                raise full()
+            seen.append((type(self.folds), len(self.centres)))
+            return super().evaluate(*args, **options)
+
+    monkeypatch.setattr(module, "CentreSpace", Small)
+    return seen
+
+
+@pytest.mark.parametrize("module", [search, contest])
+@pytest.mark.parametrize("learner", [KernelRegressor, KernelClassifier])
+def test_kernels_are_compared_on_fewer_centres(monkeypatch, module, learner):
+    monkeypatch.setattr(room, "LEAST_CENTRES", 10)
+    seen = room_to_compare(monkeypatch, module, 45)
+    X, y = problem()
+    y = y > np.median(y) if learner is KernelClassifier else y
+    options = {"tol": 0.9, "random_state": 0}
+    with pytest.warns(SmallerBlocksWarning) as told:
+        model = learner("gaussian", device="cpu", **options).fit(X, y)
+    assert COMPARED.format(60, 60) in str(told[0].message)
+    assert {kind for kind, _ in seen} == {DeviceFolds}
+    assert 10 < max(n for _, n in seen) <= 45
+    assert model.score(X, y) > 0.9
+    unseen = [row["kernel"] + row["start"] + row["metric"] + row["finish"] for row in model.selection_ if row["chosen"]]
+    assert len(set(unseen)) == 1
+    assert len(unseen) <= 3  # a record of each part that was set aside, and none of those that were given up
+
+
+@pytest.mark.parametrize("module", [search, contest])
+def test_kernels_are_compared_on_the_host(monkeypatch, module):
+    """Where a device has no room for few centres either; the last regression is fitted there all the same."""
+    seen = room_to_compare(monkeypatch, module, 0)
+    X, y = problem()
+    with pytest.warns(SmallerBlocksWarning, match=ON_HOST):
+        model = on_centres().fit(X, y)
+    assert {kind for kind, _ in seen} == {Folds}
+    np.testing.assert_allclose(model.predict(X), on_centres(device=None).fit(X, y).predict(X), rtol=0, atol=0.05)
+
+
+@pytest.mark.parametrize("step", ["descend", "starts"])
+def test_scales_are_learned_on_the_host(monkeypatch, step):
+    learn, seen = getattr(Teacher, step), []
+
+    def limited(self, folds, *args):
+        seen.append(type(folds))
+        if isinstance(folds, DeviceFolds):
+            raise full()
+        return learn(self, folds, *args)
+
+    monkeypatch.setattr(Teacher, step, limited)
+    X, y = problem()
+    with pytest.warns(SmallerBlocksWarning, match=ON_HOST):
+        model = on_centres().fit(X, y)
+    assert seen == [DeviceFolds, Folds] * (len(seen) // 2)
+    assert model.score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("module", [search, contest])
+def test_the_host_has_no_other_host(monkeypatch, module):
+    """Errors of rows that are on the host already pass, whatever they say."""
+
+    class Small(module.CentreSpace):
+        def evaluate(self, *args, **options):
+            raise full()
+
+    monkeypatch.setattr(module, "CentreSpace", Small)
     with pytest.raises(NotEnoughMemoryError, match=NO_ROOM):
-        on_centres().fit(*problem())
+        on_centres(device=None).fit(*problem())
 
 
 def test_deviations_whose_factor_does_not_fit(monkeypatch):
