@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 
 import bochner
 from bochner.estimators.encoding import column_names, origin_names
+from bochner.estimators.origin import tested
 from bochner.estimators.summary import facts, held_rows, kernel_in_words, seconds_in_words, spectra, steps
 from bochner.plots.overview import Picture, has_full_metric, pictures
 from bochner.plots.selection import compared, in_words
@@ -31,6 +32,8 @@ MOST_TRIALS = 12
 DASH = "\u2013"
 """What stands where there is no number."""
 MOST_CLASSES = 50
+MAYBE_FITTED = "Rows of the fit are predicted better than others: if some of these are among them, the scores are too good."
+"""What is said of rows of which nothing is known."""
 MOST_PARTS = 6
 """Encoded columns that are shown below a column of the table."""
 INDENT = "\u2003"
@@ -44,6 +47,7 @@ def write_model_report(
     title: str | None = None,
     *,
     sample_weight: Any = None,
+    about_rows: str | None = None,
 ) -> Path:
     """Write a page about a fitted model to ``path`` and return it.
 
@@ -62,6 +66,8 @@ def write_model_report(
     title : str, optional
     sample_weight : (n,), optional
         Weights of these rows in the scores.
+    about_rows : str, optional
+        A sentence that says which rows they are, such as that they were held out from the fit.
 
     Examples
     --------
@@ -77,16 +83,24 @@ def write_model_report(
     ...     "Diabetes" in path.read_text(encoding="utf-8")
     True
     """
-    return write(model_page(model, X, y, sample_weight=sample_weight, title=title), path)
+    return write(model_page(model, X, y, sample_weight=sample_weight, title=title, about_rows=about_rows), path)
 
 
-def model_page(model: Any, X: Any = None, y: Any = None, *, sample_weight: Any = None, title: str | None = None) -> Page:
+def model_page(
+    model: Any,
+    X: Any = None,
+    y: Any = None,
+    *,
+    sample_weight: Any = None,
+    title: str | None = None,
+    about_rows: str | None = None,
+) -> Page:
     """The page of :func:`write_model_report`, before it is written."""
     name = type(model).__name__
     drawn = pictures(model, X, y)
-    made: list[tuple[str, Iterator[Block]]] = [
-        ("In short", iter([Table(["", ""], facts(model), prose=True)])),
-        ("How good it is", _quality(model, X, y, sample_weight, drawn)),
+    made: list[tuple[str, Iterable[Block]]] = [
+        ("In short", [Table(["", ""], facts(model), prose=True)]),
+        ("How good it is", [*_tested(model), *_quality(model, X, y, sample_weight, about_rows or MAYBE_FITTED, drawn)]),
         ("What was learned", _learned(model, drawn)),
         ("What it relies on", _relies(model, drawn)),
         ("How it was chosen", _choice(model, drawn)),
@@ -133,7 +147,19 @@ def _figures(drawn: list[Picture], *titles: str) -> Iterator[Figure]:
 # -- sections -------------------------------------------------------------------------------------------------------------
 
 
-def _quality(model: Any, X: Any, y: Any, weight: Any, drawn: list[Picture]) -> Iterator[Block]:
+def _tested(model: Any) -> Iterator[Block]:
+    """What the fit itself scored, of models that remember it."""
+    found = tested(model)
+    if found is None:
+        return
+    measures = list(next(iter(found.scores.values())))
+    rows = [[name, *(f"{some.get(measure, np.nan):.4f}" for measure in measures)] for name, some in found.scores.items()]
+    yield Table(["", *measures], rows, caption=f"When it was fitted, on {found.n_rows:,} rows that were held out")
+    if found.refitted:
+        yield Text("These are the scores of the fit before; then all rows were fitted again, those that were held out too.")
+
+
+def _quality(model: Any, X: Any, y: Any, weight: Any, about: str, drawn: list[Picture]) -> Iterator[Block]:
     error = getattr(model, "validation_error_", None)
     if error is not None:
         yield Text(
@@ -143,6 +169,7 @@ def _quality(model: Any, X: Any, y: Any, weight: Any, drawn: list[Picture]) -> I
     if X is not None and hasattr(model, "predict"):
         found = scores(model, X, y, weight)
         yield Table(["measure", "on the rows given here"], [["rows", f"{np.shape(y)[0]:,}"], *found])
+        yield Text(about)
         if hasattr(model, "classes_") and len(model.classes_) <= MOST_CLASSES:
             header = ["class", "rows", "predicted", "of these right", "of its rows found"]
             yield Table(header, class_scores(model, X, y, weight), caption="Class by class")

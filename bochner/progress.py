@@ -16,7 +16,7 @@ TOO_EARLY = 0.02
 """Share of the work from which on its speed tells something: small sizes take longer than their share."""
 ALWAYS_TOLD = 10
 """Passes each of which has a line; of later ones there is a line now and then."""
-PAUSE = 30.0
+PAUSE = 10.0
 """Seconds without a line after which there is one, where no terminal shows how far a fit is."""
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from bochner.cli.data import PIPE, check_writable, find_column, read_batches, read_table, style_of
-from bochner.cli.running import USAGE, CommandError, tell
+from bochner.cli.running import USAGE, CommandError, Interrupted, tell
 from bochner.cli.scoring import baselines, hold_out, scores
 from bochner.cli.showing import Bar, Outcome
 from bochner.cli.tasks import Asked, Problem, make_problem, read_views
 from bochner.cli.wording import in_options
 from bochner.descent import family_name
+from bochner.estimators import origin
 from bochner.estimators.summary import held_rows
 from bochner.memory import as_bytes
 from bochner.rows.batches import bytes_in_memory, kind_of
@@ -69,17 +71,40 @@ def fit(data: str, output: str, asked: Asked, options: FitOptions, bar: Bar, rep
     began = time.perf_counter()
     in_blocks = data != PIPE and _is_large(data, options)
     learn = _fit_blocks if in_blocks else _fit_table
-    model, outcome, test = learn(data, asked, options, bar)
+    with resumable(options):
+        model, outcome, test = learn(data, asked, options, bar)
     model.target_name_ = outcome.target
     if outcome.weight is not None:
         model.weight_name_ = outcome.weight
+    origin.remember(model, outcome.scores, outcome.tested, outcome.refitted is not None, None if data == PIPE else data)
     model.save(output, compact=not options.std)
     outcome.held_rows = held_rows(model)
+    outcome.kept_for_std = bytes_for_deviations(model) if options.std else 0
     outcome.seconds, outcome.model, outcome.bytes = time.perf_counter() - began, output, os.path.getsize(output)
     if report is not None:
-        write_report(model, report, test, f"{Path(output).stem}: {outcome.target}")
+        held_out = "They are rows that were held out from the fit." if options.test_file is None else None
+        write_report(model, report, test, f"{Path(output).stem}: {outcome.target}", held_out)
         outcome.report = report
     return outcome
+
+
+@contextmanager
+def resumable(options: FitOptions) -> Iterator[None]:
+    """Let Ctrl-C say how to go on."""
+    try:
+        yield
+    except Interrupted:
+        raise Interrupted(
+            "What was learned so far is lost: with --checkpoint FOLDER the same command could go on from there."
+            if options.checkpoint is None
+            else f"The same command goes on from what is in {options.checkpoint}."
+        ) from None
+
+
+def bytes_for_deviations(model: Any) -> int:
+    """What standard deviations need beside predictions, in bytes; see ``save(compact=False)``."""
+    _, sums = getattr(model, "_few_centres", None) or (None, getattr(model, "moments_", None))
+    return 0 if sums is None else sum(each.nbytes for each in vars(sums).values() if isinstance(each, np.ndarray))
 
 
 def check_place(path: str) -> None:
@@ -102,11 +127,13 @@ def check_apart(outputs: dict[str, str | None], inputs: dict[str, str | None]) -
         seen[place] = name
 
 
-def write_report(model: Any, path: str, test: Problem | None, title: str | None) -> None:
-    """The page about a model, with rows that it has not seen if there are any."""
+def write_report(model: Any, path: str, test: Problem | None, title: str | None, about: str | None = None) -> None:
+    """The page about a model, with scores of rows if there are any; ``about`` says which they are."""
+    from bochner.model_report import write_model_report
+
     X, y, weight = (None, None, None) if test is None else (test.X, test.y, test.weight)
     try:
-        model.report(path, X, y, sample_weight=weight, title=title)
+        write_model_report(model, path, X, y, title, sample_weight=weight, about_rows=about)
     except ModuleNotFoundError as error:
         raise CommandError(f"A report needs {error.name}, which is not installed: pip install bochner[plots]") from None
 
@@ -128,25 +155,26 @@ def _fit_table(data: str, asked: Asked, options: FitOptions, bar: Bar) -> tuple[
     if test is not None:
         bar.say("comparing with simple models")
         outcome.scores = {type(model).__name__: scores(model, test), **baselines(train, test, options.seed)}
-        _tell_if_simple_is_better(outcome.scores)
+        outcome.notes += _if_simple_is_better(outcome.scores)
     if options.refit and test is not None and options.test_file is None:
         bar.say("fitting all rows")
         model = make_model(problem.task, options, problem.X.schema.names)
         with bar.watching(model):
             model.fit(problem.X, problem.y, sample_weight=problem.weight)
         outcome.refitted, test = problem.n_rows, None  # of which the new model has seen all
+    fitted = problem if outcome.refitted else train
+    outcome.distinct_rows = fitted.X.group_by(fitted.X.schema.names).aggregate([]).num_rows
     return model, outcome, test
 
 
-def _tell_if_simple_is_better(found: dict[str, dict[str, float]]) -> None:
-    """A line where a simple model has the better score; the first score of each is the one to compare, and is larger."""
+def _if_simple_is_better(found: dict[str, dict[str, float]]) -> list[str]:
+    """A note where a simple model has the better score; the first score of each is the one to compare, and is larger."""
     (own, ours), *others = [(name, next(iter(each.values()))) for name, each in found.items()]
     best, score = max(others, key=lambda each: each[1])
-    if score > ours:
-        tell(
-            f"Note: {best} is better than {own} here ({score:.4f} and {ours:.4f}): try --effort best, "
-            "more rows, or columns that say more."
-        )
+    if score <= ours:
+        return []
+    better = f"{best} is better than {own} here ({score:.4f} and {ours:.4f})"
+    return [f"{better}: try --effort best, more rows, or columns that say more."]
 
 
 def _test_file(options: FitOptions, asked: Asked, problem: Problem) -> Problem:

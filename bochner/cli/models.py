@@ -16,12 +16,21 @@ from bochner.cli.columns import batches_for, rows_for, text_columns
 from bochner.cli.data import PIPE, by_number, find_column, read_table, write_batches
 from bochner.cli.fitting import check_apart, check_place, write_report
 from bochner.cli.running import USAGE, CommandError, tell
-from bochner.cli.showing import new_console, print_json, print_table
+from bochner.cli.showing import new_console, print_json, print_scores, print_table
 from bochner.cli.tasks import Asked, Problem, make_problem
 from bochner.descent import family_name
-from bochner.estimators.summary import held_rows
+from bochner.estimators import origin
+from bochner.estimators import summary as words
 from bochner.rows.csv_files import CsvStyle
 from bochner.tables.columns import UnseenLevelsWarning
+
+ARRAYS = {
+    "feature_map_.centres": "columns of centres",
+    "feature_map_.points": "base points of features",
+    "coef_": "coefficients",
+    "moments_.gram": "sums over rows for predict --std",
+}
+"""What arrays of a file are."""
 
 
 def load_model(path: str) -> Any:
@@ -140,8 +149,18 @@ def report(model_path: str, data: str | None, output: str, target: str | None, s
         target = find_column(by_number(target, names) if style.header is False else target, names, data, "--target")
         made = make_problem(table, Asked(target, weight if weight in names else None, task=task), data)
         test = Problem(rows_for(model, made.X, data), made.y, made.weight, task)
-    write_report(model, output, test, None if target is None else f"{Path(model_path).stem}: {target}")
+    own = data is not None and origin.fitted_on(model, data)
+    if own:
+        tell(f"Note: {OF_THE_FIT.format(data)}")
+    title = None if target is None else f"{Path(model_path).stem}: {target}"
+    write_report(model, output, test, title, OF_THE_FIT.format(data) if own else None)
     return output
+
+
+OF_THE_FIT = (
+    "{} is the file that the model was fitted on: rows of the fit are predicted better than others, so these scores are too "
+    "good. Those that the fit told are of rows that were held out."
+)
 
 
 def show_page(path: str) -> None:
@@ -169,8 +188,12 @@ def facts(model_path: str) -> dict[str, Any]:
         "columns": [str(name) for name in getattr(model, "feature_names_in_", [])] or getattr(model, "n_features_in_", None),
         "encoded_columns": None if header.get("encoder") is None else len(model.encoder_.names_out),
         "classes": model.classes_.tolist() if hasattr(model, "classes_") else None,
+        "rows": provenance.get("n_rows"),
+        **_scores(model),
         "validation_error": float(getattr(model, "validation_error_", np.nan)),
+        "validation_error_in_words": dict(words.facts(model)).get("held-out error"),
         "numbers": int(sum(array.size for array in arrays.values())),
+        "arrays": {name: list(array.shape) for name, array in arrays.items()},
     }
     if hasattr(model, "relevance_by_name"):
         found |= {"kernel": family_name(model.kernel_), "relevance": model.relevance_by_name(by="column")}
@@ -183,6 +206,14 @@ def facts(model_path: str) -> dict[str, Any]:
     return {**found, "parameters": {name: value for name, value in given.items() if value != _default(model, name)}}
 
 
+def _scores(model: Any) -> dict[str, Any]:
+    """What the fit scored, if the model remembers it."""
+    found = origin.tested(model)
+    if found is None:
+        return {}
+    return {"scores": found.scores, "tested": found.n_rows, "scored_before_refit": found.refitted}
+
+
 def _made_of(model: Any) -> dict[str, Any]:
     """What predictions are sums of, how many there are, and the penalty; rows of the fit that the file holds."""
     found: dict[str, Any] = {"finish": getattr(model, "finish_", None)}
@@ -190,7 +221,7 @@ def _made_of(model: Any) -> dict[str, Any]:
         found["centres" if hasattr(model.feature_map_, "centres") else "features"] = int(model.feature_map_.n_features)
     alpha = getattr(model, "alpha_", None)
     penalty = None if alpha is None else np.asarray(alpha, dtype=float).tolist()
-    return {**found, "penalty": penalty, "rows_held": held_rows(model)}
+    return {**found, "penalty": penalty, "rows_held": words.held_rows(model)}
 
 
 def _default(model: Any, name: str) -> Any:
@@ -206,14 +237,30 @@ def inspect(model_path: str, as_json: bool) -> None:
         print_json(found)
         return
     console = new_console()
-    parts = {name: found.pop(name, None) for name in ("relevance", "kernel_weights", "parameters")}
+    apart = ("relevance", "kernel_weights", "parameters", "scores", "tested", "scored_before_refit", "arrays")
+    parts = {name: found.pop(name, None) for name in apart}
+    n_rows = found["rows"]
+    found["validation_error"] = found.pop("validation_error_in_words") or found["validation_error"]
+    if n_rows and parts["tested"] and not parts["scored_before_refit"]:
+        found["rows"] = f"{n_rows:,}, and {parts['tested']:,} more that were held out to score it"
+    found["numbers"] = f"{found['numbers']:,}, {_largest(parts['arrays'])}"
+    if (held := found["rows_held"]) and held < (n_rows or 0):
+        found["rows_held"] = f"{held:,} of the {n_rows:,}: of rows that are equal one, and of very many some"
     rows = [[name.replace("_", " "), _short(value)] for name, value in found.items() if value is not None]
     rows += [[f"{name} (given)", _short(value)] for name, value in (parts["parameters"] or {}).items()]
     print_table(console, "", ["", ""], rows)
+    if parts["scores"]:
+        print_scores(console, parts["scores"], parts["tested"], "fit before" if parts["scored_before_refit"] else "fit")
     shown = parts["relevance"] or {}
     print_table(console, "Most relevant columns", ["", ""], [[name, f"{v:.3f}"] for name, v in list(shown.items())[:10]])
     weights = parts["kernel_weights"] or {}
     print_table(console, "Weights of the kernels", ["", ""], [[n, _short(v)] for n, v in list(weights.items())[:10]])
+
+
+def _largest(arrays: dict[str, list[int]]) -> str:
+    """What the most numbers of a file are."""
+    name, shape = max(arrays.items(), key=lambda item: np.prod(item[1]))
+    return f"most of them {ARRAYS.get(name, name)} ({' x '.join(map(str, shape))})"
 
 
 def _short(value: Any) -> str:

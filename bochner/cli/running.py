@@ -30,7 +30,7 @@ class CommandError(BochnerError):
 
 
 class Interrupted(BaseException):
-    """Ctrl-C: not a KeyboardInterrupt, which a fit takes for a wish to end early."""
+    """Ctrl-C, and perhaps what to do: not a KeyboardInterrupt, which a fit takes for a wish to end early."""
 
 
 def tell(message: str) -> None:
@@ -55,8 +55,8 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         except CommandError as error:
             tell(f"Error: {error}")
             raise typer.Exit(error.code) from None
-        except Interrupted:
-            tell("Interrupted.")
+        except Interrupted as stopped:
+            tell(" ".join(["Interrupted.", *stopped.args]))
             raise typer.Exit(INTERRUPTED) from None
         except Exception as error:
             if os.environ.get(TRACE):

@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stderr
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TextIO
 
+from bochner.cli.running import tell
+
+WORTH_TELLING = 100_000
+"""Bytes from which on it is said what they are for."""
 TOP = 10
 """Columns that a table shows."""
 WIDTH = 24
 
 
+PATIENCE = 5.0
+"""Seconds before there is a line where no terminal shows a bar: what is done sooner needs none."""
+APART = 2.0
+"""Seconds between such lines."""
+LINE = re.compile(r"\[[#.]+\] ")
+"""How a line of progress begins."""
+
+
 class Bar:
-    """A line that says how far a fit is, where the standard error stream is a terminal; nothing unless ``shown``."""
+    """A line that says how far a fit is, on a terminal, or lines now and then elsewhere; none unless ``shown``."""
 
     def __init__(self, shown: bool) -> None:
         self.shown = shown and sys.stderr.isatty()
+        self._in_lines = shown and not self.shown
+        self._began = time.monotonic()
         self._progress: Any = None
         self._task: Any = None
 
@@ -43,12 +60,14 @@ class Bar:
         if self._progress is not None:
             known = {} if share is None else {"completed": share}
             self._progress.update(self._task, description=text, total=None if share is None else 1.0, **known)
+        elif self._in_lines and time.monotonic() - self._began >= PATIENCE:
+            tell(text)
 
     @contextmanager
     def watching(self, model: Any, own_line: bool = False) -> Iterator[None]:
-        """Follow the fit of a model: by its callback, or by its own line where it has none or ``own_line``."""
+        """Follow a fit on a terminal: by its callback, or its own line (or if ``own_line``); else by lines."""
         self.say(f"fitting {type(model).__name__}")
-        if "callback" in model.get_params(deep=False) and not own_line:
+        if self.shown and "callback" in model.get_params(deep=False) and not own_line:
             model.callback = follower(self)
             try:
                 yield
@@ -57,13 +76,34 @@ class Bar:
             return
         if self._progress is not None:
             self._progress.stop()
-        model.verbose = int(self.shown)
+        model.verbose = int(self.shown or self._in_lines)
         try:
-            yield
+            with redirect_stderr(Spaced(sys.stderr)) if self._in_lines else nullcontext():
+                yield
         finally:
             model.verbose = 0
             if self._progress is not None:
                 self._progress.start()
+
+
+class Spaced(io.TextIOBase):
+    """A stream that passes on what is written to it, but for lines of progress that come too early or too often."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._next = time.monotonic() + PATIENCE
+
+    def write(self, text: str) -> int:
+        """Pass text on, or drop it."""
+        if LINE.match(text):
+            if time.monotonic() < self._next:
+                return len(text)
+            self._next = time.monotonic() + APART
+        return self._stream.write(text)
+
+    def flush(self) -> None:
+        """Let the stream show what it has."""
+        self._stream.flush()
 
 
 def follower(bar: Bar) -> Any:
@@ -117,7 +157,13 @@ class Outcome:
     bytes: int = 0
     held_rows: int = 0
     """Rows of the fit that the model holds, and its file."""
+    distinct_rows: int | None = None
+    """Rows of the fit that differ, where that is known."""
+    kept_for_std: int = 0
+    """Bytes of the file that ``predict --std`` alone needs."""
     seconds: float = 0.0
+    notes: list[str] = field(default_factory=list)
+    """What is to be said after all else."""
 
     def print(self) -> None:
         """Tables for people."""
@@ -127,9 +173,7 @@ class Outcome:
         kernel = "" if self.kernel is None else f", kernel {self.kernel}"
         console.print(f"{self.estimator}{kernel}: {what}, {self.seconds:.1f} s", **line)
         if self.scores:
-            measures = list(next(iter(self.scores.values())))
-            rows = [[name, *(f"{found[measure]:.4f}" for measure in measures)] for name, found in self.scores.items()]
-            print_table(console, f"Score on {self.tested:,} rows that were held out", ["", *measures], rows)
+            print_scores(console, self.scores, self.tested)
         shown = self.relevance or self.weights
         title = "Most relevant columns" if self.relevance else "Weights of the kernels"
         largest = max(shown.values(), default=0.0) or 1.0
@@ -137,16 +181,34 @@ class Outcome:
         print_table(console, title, ["", "", ""], rows)
         size = f"{self.bytes / 1e6:.1f} MB" if self.bytes >= 1e5 else f"{self.bytes / 1e3:.1f} kB"
         console.print(f"{self.model} ({size})", **line)
+        if self.kept_for_std >= WORTH_TELLING:
+            size = f"{self.kept_for_std / 1e6:.2g} MB"
+            console.print(f"{size} of it are sums that predict --std needs; without --std they would not be there.", **line)
         if self.held_rows:
-            console.print(f"It holds {self.held_rows:,} rows of the data; with --finish fourier it would hold none.", **line)
+            console.print(f"{self._held()}; with --finish fourier it would hold none.", **line)
         if self.refitted is not None:
             console.print(f"It was fitted again on all {self.refitted:,} rows; the score is that of the fit before.", **line)
         if self.report is not None:
             console.print(self.report, **line)
+        self._tell_notes()
 
     def print_json(self) -> None:
         """One JSON object."""
         print_json(asdict(self))
+        self._tell_notes()
+
+    def _held(self) -> str:
+        """How many rows of the data the model holds, and why not all that it was fitted on."""
+        fitted = self.refitted or self.rows
+        if self.held_rows == fitted:
+            return f"It holds {self.held_rows:,} rows of the data"
+        why = ", for the others are equal to some of these" if self.held_rows == self.distinct_rows else ""
+        return f"It holds {self.held_rows:,} of the {fitted:,} rows that it was fitted on{why}"
+
+    def _tell_notes(self) -> None:
+        sys.stdout.flush()
+        for note in self.notes:
+            tell(f"Note: {note}")
 
 
 def new_console() -> Any:
@@ -154,6 +216,14 @@ def new_console() -> Any:
     from rich.console import Console
 
     return Console() if sys.stdout.isatty() else Console(width=100, no_color=True)
+
+
+def print_scores(console: Any, scores: dict[str, dict[str, float]], n_rows: int, of: str = "") -> None:
+    """The scores of a model and of simple ones beside it; ``of`` says of which fit."""
+    measures = list(next(iter(scores.values())))
+    rows = [[name, *(f"{found.get(measure, float('nan')):.4f}" for measure in measures)] for name, found in scores.items()]
+    title = f"Score on {n_rows:,} rows that were held out" + (f" from the {of}" if of else "")
+    print_table(console, title, ["", *measures], rows)
 
 
 def print_table(console: Any, title: str, header: list[str], rows: list[list[str]]) -> None:

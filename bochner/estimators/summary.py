@@ -125,15 +125,15 @@ def _error(model: Any) -> str:
     elif getattr(model, "loss", "squared") != "squared":
         text = f"mean {model.loss} loss {error:.4g}, in units of standardised targets"
     else:
-        text = f"{error:.4g} of the variance" + _deviation(model)
+        text = f"{error:.4g} of the variance of the target" + _deviation(model)
     return f"{text}; it chose the model, and new rows do somewhat worse"
 
 
 def _deviation(model: Any) -> str:
     deviation = getattr(model, "residual_deviation_", None)
-    return (
-        "" if deviation is None or len(deviation) > 1 else f": predictions are off by {deviation[0]:.4g} (root mean square)"
-    )
+    if deviation is None or len(deviation) > 1:
+        return ""
+    return f": predictions are off by {deviation[0]:.4g} in its units (root mean square)"
 
 
 def _relevance(model: Any) -> str:

@@ -19,6 +19,7 @@ from bochner.engines.dask_rows import is_dask
 from bochner.engines.smaller_blocks import told_of_devices
 from bochner.errors import InputError
 from bochner.estimators.encoding import column_names, encoded, encoder_of
+from bochner.estimators.origin import forget
 from bochner.kernels import Kernel
 from bochner.rows import Block, RowSource
 from bochner.standardise import LARGEST
@@ -225,6 +226,7 @@ def all_or_nothing(fit: Method) -> Method:
         try:
             with same_bits(), told_of_devices():
                 fit(self, *args, **options)
+            forget(self)
             self.fit_seconds_ = earlier + perf_counter() - start
             return self
         except ConvergenceWarning:  # a warning that is made an error comes when the model is whole

@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 
 import bochner
-from bochner.cli.running import CommandError
+from bochner.cli.fitting import FitOptions, resumable
+from bochner.cli.running import CommandError, Interrupted
 from bochner.cli.tasks import Asked, make_problem, read_views
 from tests.cli.shell import PROGRAM, environment, people, shell
 
@@ -253,10 +254,15 @@ def test_ctrl_c(folder):
     finally:
         fit.kill()
     assert fit.returncode == 130, err
-    assert err.endswith("Interrupted.\n")
+    assert err.endswith("Interrupted. The same command goes on from what is in kept.\n")
     assert "Traceback" not in err
     assert out == ""
     assert not list(folder.glob("never*"))
+
+
+def test_ctrl_c_without_a_checkpoint_says_how_to_have_one():
+    with pytest.raises(Interrupted, match="with --checkpoint FOLDER the same command could go on"), resumable(FitOptions()):
+        raise Interrupted
 
 
 def test_ctrl_c_while_predictions_are_written(folder):

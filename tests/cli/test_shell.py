@@ -1,7 +1,10 @@
 """Whole commands through a real shell: files, pipes, scores, formats."""
 
+import io
 import json
 import re
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -9,10 +12,12 @@ import pytest
 from sklearn.metrics import accuracy_score, log_loss, r2_score, root_mean_squared_error
 
 import bochner
+from bochner import cli
 from bochner.cli.scoring import hold_out
-from bochner.cli.showing import Outcome
+from bochner.cli.showing import Outcome, Spaced
 from bochner.cli.tasks import Asked, make_problem
-from tests.cli.shell import people, shell
+from bochner.estimators import origin
+from tests.cli.shell import ROOT, people, shell
 from tests.tables.tables import cells_for_onnx
 
 pa = pytest.importorskip("pyarrow")
@@ -226,6 +231,112 @@ def test_rows_that_a_model_holds_are_told_of(folder, held):
     assert about["finish"] == "fourier"
     assert about["features"] == bochner.load(folder / "none.safetensors").feature_map_.n_features
     assert about["rows_held"] == 0
+
+
+def test_what_the_fit_scored_stays_with_the_model(folder):
+    """In its file, and so in what is said of it later."""
+    told = json.loads((folder / "income.json").read_text())
+    done = shell("bochner inspect income.safetensors --json && bochner report income.safetensors -o income.html", folder)
+    about = json.loads(done.stdout[: done.stdout.rindex("income.html")])
+    assert (about["scores"], about["tested"], about["scored_before_refit"]) == (told["scores"], 48, False)
+    assert about["rows"] == 192
+    assert about["arrays"]["coef_"] == [40, 1]
+    page = (folder / "income.html").read_text(encoding="utf-8")
+    assert "When it was fitted, on 48 rows that were held out" in page
+    assert all(f"{found['RMSE']:.4f}" in page for found in told["scores"].values())
+    text = shell("bochner inspect income.safetensors", folder).stdout
+    assert "Score on 48 rows that were held out from the fit" in text
+    assert f"{told['scores']['linear (ridge)']['R2']:.4f}" in text
+    assert re.search(r"rows +192, and 48 more that were held out", text)
+    assert re.search(r"validation error +0\.\d+ of the variance of the target: predictions are off by", text)
+    assert re.search(r"numbers +[\d,]+, most of them sums over rows for predict --std \(40 x 40\)", text)
+
+
+def test_a_model_that_is_fitted_again_forgets_what_it_scored(folder):
+    model = bochner.load(folder / "class.safetensors")
+    assert origin.tested(model).n_rows == 48
+    new = pd.read_csv(folder / "new.csv")
+    model.fit(new[["age", "city", "since", "noise"]], new["class"])
+    assert origin.tested(model) is None
+    assert not origin.fitted_on(model, str(folder / "people.csv"))
+
+
+@pytest.mark.parametrize(
+    "found", [None, 3, {}, {"scores": 1}, {"scores": {"a": {"R2": "x"}}, "n_rows": 3, "refitted": False}]
+)
+def test_scores_that_make_no_sense_are_none(found):
+    """Files may come from anywhere."""
+    assert origin.tested(SimpleNamespace(test_scores_=found)) is None
+
+
+def test_models_of_earlier_versions_are_inspected(folder):
+    old = sorted((ROOT / "tests" / "persistence" / "archive").glob("*-KernelRegressor*.safetensors"))[0]
+    done = shell(f"bochner inspect {old} && bochner report {old} -o old.html", folder)
+    assert done.returncode == 0, done.stderr
+    assert "KernelRegressor" in done.stdout
+    assert "held out from the fit" not in done.stdout
+
+
+def test_scores_on_rows_of_the_fit_are_said_to_be_too_good(folder):
+    """The file of the fit is known by its bytes; of others it is said what would be."""
+    done = shell("cp people.csv copy.csv; bochner report income.safetensors --data copy.csv -o own.html", folder)
+    assert done.stderr.startswith("Note: copy.csv is the file that the model was fitted on: ")
+    assert "copy.csv is the file that the model was fitted on" in (folder / "own.html").read_text(encoding="utf-8")
+    done = shell("bochner report income.safetensors --data new.csv -o new.html", folder)
+    assert done.stderr == ""
+    assert "if some of these are among them, the scores are too good" in (folder / "new.html").read_text(encoding="utf-8")
+
+
+def test_what_is_to_be_said_after_the_tables(tmp_path):
+    """A simple model that is better, and what --std is for where it makes a file large."""
+    x = np.random.default_rng(0).standard_normal((300, 2))
+    pd.DataFrame(x, columns=["a", "b"]).assign(y=x @ [1, 2]).to_csv(tmp_path / "plain.csv", index=False)
+    fit = "bochner fit plain.csv -t y --kernel laplacian --features 200 --std -o plain.safetensors"
+    told = shell(f"{fit} 2>&1", tmp_path).stdout.splitlines()
+    assert told[-1].startswith("Note: linear (ridge) is better than KernelRegressor here (1.0000 and")
+    assert told[-2] == "0.32 MB of it are sums that predict --std needs; without --std they would not be there."
+    done = shell(f"{fit} --json", tmp_path)
+    assert f"Note: {json.loads(done.stdout)['notes'][0]}\n" == done.stderr
+    assert "sums" not in shell(fit.replace("--std", ""), tmp_path).stdout
+
+
+@pytest.mark.parametrize(("quiet", "own"), [(False, ""), (True, ""), (False, "--views plain.toml")])
+def test_lines_of_progress_where_there_is_no_terminal(quiet, own, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    people(200).to_csv("people.csv", index=False)
+    Path("plain.toml").write_text('who = ["age"]\nwhere = ["city", "noise"]\n')
+    fit = ["fit", "people.csv", "-t", "income", "--drop", "id,class,since,w", *own.split(), "--features", "40", "--json"]
+    fit += ["--quiet"] * quiet
+    assert cli.main(fit) == 0
+    assert "[" not in capfd.readouterr().err  # it was done soon
+    monkeypatch.setattr("bochner.cli.showing.PATIENCE", 0.0)
+    monkeypatch.setattr("bochner.cli.showing.APART", 0.0)
+    assert cli.main(fit) == 0
+    told = capfd.readouterr()
+    assert json.loads(told.out)["rows"] == 160
+    assert bool(re.search(r"^\[#+\.*\] .*held-out error", told.err, re.MULTILINE)) != quiet
+    assert ("comparing with simple models\n" in told.err) != quiet
+
+
+def test_lines_of_progress_are_spaced_and_others_pass(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("bochner.cli.showing.time.monotonic", lambda: now[0])
+    stream = io.StringIO()
+    spaced = Spaced(stream)
+    for seconds in (1.0, 4.9, 5.0, 6.0, 6.5, 7.0):
+        now[0] = seconds
+        spaced.write(f"[##..]  {seconds} s\n")
+        spaced.write(f"Warning: {seconds}\n")
+    assert [line for line in stream.getvalue().splitlines() if "[" in line] == ["[##..]  5.0 s", "[##..]  7.0 s"]
+    assert stream.getvalue().count("Warning") == 6
+
+
+def test_rows_that_are_not_held_are_accounted_for(capsys):
+    outcome = Outcome("regression", "y", "KernelRegressor", 824, 206, 8, held_rows=795, distinct_rows=795)
+    for distinct, why in ((795, ", for the others are equal to some of these"), (800, "")):
+        outcome.distinct_rows = distinct
+        outcome.print()
+        assert f"It holds 795 of the 824 rows that it was fitted on{why}; with" in capsys.readouterr().out
 
 
 def test_lines_of_a_file_are_not_broken(capsys):
