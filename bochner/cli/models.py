@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Sequence
@@ -24,6 +25,8 @@ from bochner.estimators import summary as words
 from bochner.rows.csv_files import CsvStyle
 from bochner.tables.columns import UnseenLevelsWarning
 
+READ = 6
+"""Digits of predictions on a terminal, where people read them; files and pipes get all, which are needed to go on with."""
 ARRAYS = {
     "feature_map_.centres": "columns of centres",
     "feature_map_.points": "base points of features",
@@ -58,11 +61,12 @@ def predict(model_path: str, data: str, output: str, *, std: bool, proba: bool, 
     if output != PIPE and not os.path.exists(output):
         check_place(output)
     unseen, by_place = Unseen(model), style.header is False
+    digits = READ if output == PIPE and sys.stdout.isatty() else None
     batches = (unseen.noted(batch) for batch in batches_for(model, data, style) if batch.num_rows)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnseenLevelsWarning)  # told of once, at the end
         rows = write_batches(
-            output, (_predicted(model, batch, data, std, proba, _kept(keep, batch, by_place)) for batch in batches)
+            output, (_predicted(model, batch, data, std, proba, _kept(keep, batch, by_place), digits) for batch in batches)
         )
     unseen.tell()
     return rows
@@ -98,8 +102,10 @@ class Unseen:
             )
 
 
-def _predicted(model: Any, batch: Any, data: str, std: bool, proba: bool, keep: Sequence[str]) -> Any:
-    """A batch of predictions beside the columns that are kept."""
+def _predicted(
+    model: Any, batch: Any, data: str, std: bool, proba: bool, keep: Sequence[str], digits: int | None = None
+) -> Any:
+    """A batch of predictions beside the columns that are kept; numbers with so many digits, or all that they have."""
     import pyarrow as pa
 
     names = batch.schema.names
@@ -116,16 +122,18 @@ def _predicted(model: Any, batch: Any, data: str, std: bool, proba: bool, keep: 
     if proba:
         shares = model.predict_proba(X)
         results |= {f"{target}={label}": shares[:, i] for i, label in enumerate(model.classes_.tolist())}
-    return pa.record_batch({**kept, **{name: _arrow(values) for name, values in results.items()}})
+    return pa.record_batch({**kept, **{name: _arrow(values, digits) for name, values in results.items()}})
 
 
 def _columns(name: str, values: Array) -> dict[str, Array]:
     return {name: values} if values.ndim == 1 else {f"{name} {i}": values[:, i] for i in range(values.shape[1])}
 
 
-def _arrow(values: Array) -> Any:
+def _arrow(values: Array, digits: int | None = None) -> Any:
     import pyarrow as pa
 
+    if digits is not None and values.dtype.kind == "f":
+        values = np.array([float(f"{value:.{digits}g}") for value in values])
     return pa.array(values.tolist() if values.dtype.kind in "OUT" else values)
 
 

@@ -22,14 +22,17 @@ def folder(tmp_path_factory):
     return place
 
 
-def on_a_terminal(command, folder):
-    """What a command writes to a standard error stream that is a terminal, to its output, and its exit code."""
+def on_a_terminal(command, folder, output=subprocess.PIPE):
+    """What a command writes to a standard error stream that is a terminal, to its output, and its exit code.
+
+    An ``output`` of None is the terminal too.
+    """
     screen, own_end = pty.openpty()
     run = subprocess.Popen(
         ["bash", "-c", f"exec {PROGRAM} {command}"],
         cwd=folder,
         env=environment(TERM="xterm"),
-        stdout=subprocess.PIPE,
+        stdout=own_end if output is None else output,
         stderr=own_end,
     )
     os.close(own_end)
@@ -44,7 +47,7 @@ def on_a_terminal(command, folder):
         written += some
     os.close(screen)
     out, _ = run.communicate(timeout=60)
-    return written.decode(), out.decode(), run.returncode
+    return written.decode(), (out or b"").decode(), run.returncode
 
 
 def test_a_bar_on_a_terminal_says_which_step_it_is(folder):
@@ -55,7 +58,8 @@ def test_a_bar_on_a_terminal_says_which_step_it_is(folder):
     assert steps, seen[-2000:]
     assert steps == sorted(steps)
     assert seen.index("step ") < seen.index("comparing with simple models")
-    assert seen.endswith("\x1b[2K") or seen.rstrip().endswith("\x1b[2K")  # the line is gone in the end
+    after = seen[seen.rindex("\x1b[2K") :]
+    assert not any(mark in after for mark in ("\u2501", "step", "comparing"))  # the line is gone in the end
     assert out.startswith("KernelRegressor")
     assert "step" not in out
 
@@ -66,6 +70,18 @@ def test_no_bar_where_it_is_not_wanted(folder):
     assert "\x1b" not in seen  # notes may be there, but nothing that moves
     assert "held-out error" not in seen
     assert out.startswith("KernelRegressor")
+
+
+def test_predictions_on_a_terminal_have_digits_to_read(folder):
+    """All that they have go to a pipe."""
+    shell(f"bochner {FIT} --features 20 --std", folder)
+    seen, _, code = on_a_terminal("predict m.safetensors people.csv --std", folder, output=None)
+    assert code == 0
+    piped = shell("bochner predict m.safetensors people.csv --std", folder).stdout
+    shown, whole = ([[float(x) for x in line.split(",")] for line in text.split()[2:]] for text in (seen, piped))
+    assert len(shown) == len(whole) == 160
+    assert shown == [[float(f"{x:.6g}") for x in row] for row in whole]
+    assert shown != whole
 
 
 def test_a_page_is_opened_in_the_browser(folder):
