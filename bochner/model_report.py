@@ -252,24 +252,37 @@ def _relies(model: Any, drawn: list[Picture]) -> Iterator[Block]:
         rows,
         caption=(
             "Relevance: how much predictions change, in root mean square, where the column has the values of other rows. "
-            "Scale: the larger, the narrower the kernel in units of the column."
+            f"Scale: the larger, the narrower the kernel{_unit_of_scales(model)}."
             + (" A column that was encoded as several has the sum of theirs, which stand below it." if several else "")
             + (f" {len(whole) - MOST_ROWS} more columns." if len(whole) > MOST_ROWS else "")
         ),
     )
 
 
+def _spreads(model: Any) -> Any:
+    """Standard deviations of the columns that a kernel sees; ones where it sees them as they are."""
+    standardiser = getattr(model, "standardiser_", None)
+    return 1.0 if standardiser is None else np.asarray(standardiser.spread)
+
+
+def _unit_of_scales(model: Any) -> str:
+    if np.all(_spreads(model) == 1):
+        return " in units of the column"
+    return "; at 1 it falls off over about one standard deviation of the column, at 0.1 over ten"
+
+
 def _encoded_columns(model: Any) -> dict[str, list[list[str]]]:
     """For each column of the table, rows of those that it was encoded as, most relevant first: name, relevance, scale.
 
-    Their relevances are in units of the largest sum over a column of the table, so that they add up to that of theirs.
+    Relevances are in units of the largest sum over a column of the table, so that they add up to that of theirs. Scales
+    are in units of spreads: a kernel's own are as small as the seconds of dates are many.
     """
     origins, relevance = np.array(origin_names(model), dtype=object), np.asarray(model.relevance_)
     largest = max((float(relevance[origins == name].sum()) for name in set(origins)), default=0.0) or 1.0
     parts: dict[str, list[list[str]]] = {name: [] for name in origins}
-    names = column_names(model)
+    names, scales = column_names(model), model.scale_ * _spreads(model)
     for i in np.argsort(-relevance, kind="stable"):
-        parts[origins[i]].append([f"{INDENT}{names[i]}", f"{relevance[i] / largest:.3f}", f"{model.scale_[i]:.3g}"])
+        parts[origins[i]].append([f"{INDENT}{names[i]}", f"{relevance[i] / largest:.3f}", f"{scales[i]:.3f}"])
     return parts
 
 

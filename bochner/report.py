@@ -242,13 +242,17 @@ body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.55 system-ui,
 main{max-width:68rem;margin:0 auto;padding:1.5rem 1rem 3rem}
 h1{font-size:clamp(1.35rem,6.2vw,1.8rem);overflow-wrap:anywhere;line-height:1.2;margin:.5rem 0}
 h2{font-size:1.25rem;margin:0 0 .5rem}
-p{max-width:46rem;overflow-wrap:break-word;margin:.5rem 0}
+p{max-width:56rem;overflow-wrap:break-word;margin:.5rem 0}
 .lead{font-size:1.1rem;color:var(--soft)}
 a{color:var(--link)}
 nav{display:flex;flex-wrap:wrap;gap:.3rem 1rem;margin:1rem 0;font-size:.9rem}
-section{border-top:1px solid var(--line);padding:1.4rem 0 1rem}
+section{border-top:1px solid var(--line);padding:1.4rem 0 1rem;display:flex;flex-wrap:wrap;align-items:flex-start;
+column-gap:1.5rem}
+section>*{flex:1 1 100%;min-width:0}
+section>.figures:has(>figure:only-child){flex-basis:22rem}
+section>.figures:has(>figure:only-child)+.scroll{flex-basis:30rem}
 .scroll{overflow-x:auto;margin:.8rem 0}
-table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.92rem;min-width:min(100%,40rem)}
+table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.92rem;min-width:100%}
 caption{text-align:left;color:var(--soft);padding:.2rem 0 .5rem}
 th,td{text-align:left;padding:.35rem .8rem;border-bottom:1px solid var(--line);white-space:nowrap}
 thead th{border-bottom-width:2px;font-weight:600}
@@ -259,7 +263,7 @@ tbody tr:nth-child(even){background:var(--band)}
 pre{overflow-x:auto;margin:.8rem 0;padding:.8rem 1rem;background:var(--band);border:1px solid var(--line);border-radius:4px;
 font:.88rem/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
 .figures{display:flex;flex-wrap:wrap;gap:1rem;margin:.8rem 0}
-figure{flex:1 1 15rem;max-width:min(100%,26rem);margin:0}
+figure{flex:1 1 15rem;max-width:min(100%,34rem);margin:0}
 figure.wide{flex-basis:19rem}
 figure.small{flex:.75 1 9.5rem;max-width:min(100%,18rem)}
 figure.paper img{background:#fff;border-radius:4px}

@@ -147,6 +147,32 @@ def test_what_it_relies_on_are_relevances_and_scales(models):
     assert [float(row[1]) for row in table.rows] == pytest.approx(list(model.relevance_by_name().values()), abs=5e-4)
 
 
+def test_scales_are_in_units_of_spreads():
+    """Those of dates in seconds are one in a million or less."""
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    seconds = 1e7 * rng.standard_normal(80)
+    table = pd.DataFrame({"when": seconds, "size": rng.standard_normal(80)})
+    model = KernelRegressor("gaussian", n_features=20, tol=0.1, random_state=0).fit(table, np.sin(seconds / 1e7))
+    (found,) = blocks(model_page(model), "What it relies on", Table)
+    shown = {row[0]: float(row[2]) for row in found.rows}
+    assert shown["when"] == pytest.approx(model.scale_[0] * seconds.std(), abs=6e-4)
+    assert shown["when"] > 0.1
+    assert "one standard deviation of the column" in found.caption
+    as_they_are = KernelRegressor("chi2", tol=0.1, random_state=0).fit(table.abs(), table["size"])
+    (found,) = blocks(model_page(as_they_are), "What it relies on", Table)
+    assert "the narrower the kernel in units of the column." in found.caption
+
+
+def test_the_page_says_which_rows_are_scored(models):
+    model, X, y = models["regressor"]
+    said = "They were measured on a Monday."
+    assert Text(said) in blocks(model_page(model, X, y, about_rows=said), "How good it is", Text)
+    told = [block.text for block in blocks(model_page(model, X, y), "How good it is", Text)]
+    assert any("if some of these are among them, the scores are too good" in text for text in told)
+
+
 def test_columns_that_were_encoded_stand_below_those_of_the_table():
     """The command line and the report show the same columns in the same order, and parts add up to the whole."""
     import pandas as pd
@@ -323,6 +349,15 @@ def page(request, models, tmp_path_factory):
     model, X, y = models[request.param]
     path = tmp_path_factory.mktemp("report") / "report.html"
     return write_model_report(model, path, X, y, title="ATitleOfOneLongWordThatHasNoPlaceToBreakAtAll")
+
+
+def test_the_page_uses_its_width(browser, page):
+    """Tables are as wide as the page, or go beside a picture."""
+    with opened(browser, page, width=1000) as (shown, _):
+        right = "els => Math.max(...els.map(e => e.getBoundingClientRect().right))"
+        assert shown.eval_on_selector_all("table", right) > 960
+        assert shown.eval_on_selector_all("table", "els => Math.min(...els.map(e => e.getBoundingClientRect().width))") > 450
+        assert shown.eval_on_selector_all("p, figure", right) > 850
 
 
 @pytest.mark.parametrize("width", [PHONE, DESK])
