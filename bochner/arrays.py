@@ -132,7 +132,7 @@ def squared_distances(X: Array, Z: Array) -> Array:
         again = ~(result >= CLOSE * norms) | (norms == np.inf)
         if bool(xp.any(again)):
             result[again] = xp.concat([xp.sum(squares, axis=1) for _, squares in _pair_squares(X, Z, again)])
-    return xp.clip(result, min=0)
+    return xp.clip(result, min=0.0)
 
 
 def weighted_squares(W: Array, X: Array, Z: Array) -> Array:

@@ -114,7 +114,7 @@ class JensenShannon(AdditiveKernel):
     def pair(self, a: Array, b: Array) -> Array:
         xp = namespace(a)
         half_nats = -a * _log_share(a, a + b) - b * _log_share(b, a + b)
-        return xp.clip(half_nats / (2 * float(np.log(2))), min=0)
+        return xp.clip(half_nats / (2 * float(np.log(2))), min=0.0)
 
     def spectrum(self, frequency: Array) -> Array:
         return 2 / np.log(4) * _sech(np.pi * frequency) / (1 + 4 * frequency**2)

@@ -77,7 +77,7 @@ class CentredMoments:
         gram = self.gram()
         if is_foreign(gram):
             values, vectors = namespace(gram).linalg.eigh(gram)
-            return Spectrum(namespace(gram).clip(values, min=0), vectors)
+            return Spectrum(namespace(gram).clip(values, min=0.0), vectors)
         values, vectors = linalg.eigh(gram, check_finite=False)
         return Spectrum(np.maximum(values, 0), vectors)
 
@@ -198,3 +198,4 @@ def factorise_fresh(make: Callable[[], Array], shift: float) -> Factor:
         if not failed:
             return Factor(triangle, jitter)
         jitter = max(10 * jitter, 50 * float(np.finfo(dtype_of(matrix)).eps) * scale)
+        del matrix, triangle  # before the next one is made
