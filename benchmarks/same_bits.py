@@ -6,7 +6,8 @@
     python benchmarks/same_bits.py --table                  no run: rewrite the table of docs/reliability.md
 
 The other interpreter needs NumPy, SciPy, scikit-learn, array-api-compat, threadpoolctl and safetensors. It loads the models
-of tests/persistence/archive, and fits estimators anew; differences are told as parts of the largest prediction.
+of tests/persistence/archive, and fits those of tests/estimators/kept_fits.py on TABLES tables; differences are told as parts
+of the largest prediction, and one beyond the bound of docs/reliability.md ends the run with an error.
 """
 
 from __future__ import annotations
@@ -27,14 +28,20 @@ from harness import ROOT, describe, manifest, markdown_table, read_results, repl
 DOCUMENT = ROOT / "docs" / "reliability.md"
 THREADS, SEED, REPEATS = (1, 2, 4), 0, 1
 ROWS, FEATURES = 20_000, 2000
+TABLES = 12
+BOUND = 1e-4
+"""Fits on one machine differ by no more than this part of the largest prediction from one version of NumPy to another."""
 
 PREDICTIONS = """
 import json, sys
 from pathlib import Path
 import numpy as np
 import bochner
-from bochner import KernelClassifier, KernelRegressor, MultipleKernelRegressor
-found = {}
+from tests.estimators import kept_fits
+found = {
+    f"fit {name} {number}": kept_fits.predicted(name, number)
+    for name in kept_fits.FITS for number in range(int(sys.argv[2]))
+}
 for path in sorted(Path("tests/persistence/archive").glob("*.safetensors")):
     stored = json.loads(path.with_suffix(".json").read_text())
     X = stored["X"]
@@ -43,14 +50,6 @@ for path in sorted(Path("tests/persistence/archive").glob("*.safetensors")):
         values = np.asarray(getattr(bochner.load(path), method)(X))
         if values.dtype.kind == "f":
             found[f"archive {path.stem} {method}"] = values
-rng = np.random.default_rng(0)
-X = rng.standard_normal((300, 4))
-y = np.sin(2 * X[:, 0]) + X[:, 1]
-few = {"n_features": 64, "random_state": 0, "tol": 0.3}
-found["fit KernelRegressor"] = KernelRegressor("gaussian", **few).fit(X, y).predict(X)
-found["fit KernelClassifier"] = KernelClassifier("laplacian", **few).fit(X, y > 0).decision_function(X)
-parts = [("a", "gaussian", [0, 1]), ("b", "matern32", [2, 3])]
-found["fit MultipleKernelRegressor"] = MultipleKernelRegressor(parts, n_features=32, random_state=0).fit(X, y).predict(X)
 np.savez(sys.argv[1], **found)
 sys.stdout.write(np.__version__)
 """
@@ -96,14 +95,20 @@ def differences(other: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         paths = [Path(name) / f"{i}.npz" for i in range(2)]
         versions = [
-            told(python, "-c", PREDICTIONS, path) for python, path in zip((sys.executable, other), paths, strict=True)
+            told(python, "-c", PREDICTIONS, path, TABLES)
+            for python, path in zip((sys.executable, other), paths, strict=True)
         ]
         here, there = (dict(np.load(path, allow_pickle=False)) for path in paths)
     largest = {"archive": 0.0, "fit": 0.0}
+    by_estimator: dict[str, float] = {}
     for key, values in here.items():
-        kind = key.split(" ")[0]
-        largest[kind] = max(largest[kind], float(np.max(np.abs(values - there[key])) / np.max(np.abs(values))))
-    return {"versions": versions, "predictions": len(here), "largest": largest}
+        kind, *words = key.split(" ")
+        found = float(np.max(np.abs(values - there[key])) / np.max(np.abs(values)))
+        largest[kind] = max(largest[kind], found)
+        if kind == "fit":
+            name = " ".join(words[:-1])
+            by_estimator[name] = max(by_estimator.get(name, 0.0), found)
+    return {"versions": versions, "predictions": len(here), "largest": largest, "fits": by_estimator}
 
 
 def times(before: Path) -> list[dict[str, Any]]:
@@ -119,6 +124,15 @@ def times(before: Path) -> list[dict[str, Any]]:
     return found
 
 
+def earlier_times() -> dict[str, Any]:
+    """The times that were measured last, and where."""
+    try:
+        results, about = read_results("same_bits")
+    except FileNotFoundError:
+        return {}
+    return {"times": results["times"], "times_about": results.get("times_about", about)} if "times" in results else {}
+
+
 def table(results: dict[str, Any]) -> str:
     """Whether digests are equal, times, and differences."""
     found = results["digests"]
@@ -131,6 +145,7 @@ def table(results: dict[str, Any]) -> str:
             [f"NumPy {there} and {here}: arrays of predictions compared", f"{other['predictions']}"],
             [f"largest difference, models of the archive ({there})", f"{other['largest']['archive']:.1e}"],
             [f"largest difference, fitted anew ({there})", f"{other['largest']['fit']:.1e}"],
+            *([f"of these, {name}", f"{largest:.1e}"] for name, largest in other.get("fits", {}).items()),
         ]
     for entry in results.get("times", []):
         for name in ("before", "now"):
@@ -150,11 +165,18 @@ def main() -> None:
         about = manifest(SEED)
         results: dict[str, Any] = {"digests": digests(), "others": [differences(other) for other in options.other]}
         if options.before is not None:
-            results["times"] = times(options.before.resolve())
+            results |= {"times": times(options.before.resolve()), "times_about": about}
+        else:
+            results |= earlier_times()
         write_results("same_bits", results, about)
     results, about = read_results("same_bits")
     print(table(results))
-    replace_table(DOCUMENT, "same_bits", f"{table(results)}\n\n{describe(about)}")
+    times_about = results.get("times_about", about)
+    apart = "" if times_about == about else f" Seconds: {describe(times_about)}"
+    replace_table(DOCUMENT, "same_bits", f"{table(results)}\n\n{describe(about)}{apart}")
+    beyond = [other["versions"] for other in results["others"] if other["largest"]["fit"] > BOUND]
+    if beyond:
+        sys.exit(f"Fits differ by more than {BOUND:g} of the largest prediction: {beyond}")
 
 
 if __name__ == "__main__":
