@@ -14,8 +14,8 @@ pytest.importorskip("safetensors")
 PAGE = ROOT / "docs" / "command_line.md"
 CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NOT_RUN = ("pip ", "bochner --install-completion")
-VARYING = re.compile(r"[\d.]+ s$|\([\d.]+ [kM]B\)|█+|\d{4}-\d\d-\d\dT[\d:+]+|bytes +[\d,]+|\s+$", re.MULTILINE)
-"""What no two runs share: times, sizes of files, bars, dates."""
+VARYING = re.compile(r"^\[#*\.*\] .*$|^comparing with simple models$|[\d.]+ s$|\([\d.]+ [kM]B\)|█+|\d{4}-\d\d-\d\dT[\d:+]+|bytes +[\d,]+|\s+$", re.MULTILINE)
+"""What no two runs share: progress, times, sizes of files, bars, dates."""
 
 
 def ran(command, folder):
