@@ -14,7 +14,7 @@ from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy
 from array_api_compat import numpy as numpy_namespace
 from scipy import sparse
 
-from bochner import tiled
+from bochner import in_place, tiled
 
 Array = Any
 """An array of any namespace; shapes are given in the docstrings, as (rows, columns)."""
@@ -201,6 +201,8 @@ def cholesky(matrix: Array, shift: float = 0.0, *, clean: bool = False) -> tuple
     xp = namespace(matrix)
     if hasattr(xp.linalg, "cholesky_ex"):  # PyTorch's, which says so where there is none
         xp.linalg.diagonal(matrix)[...] += shift
+        if len(matrix) >= in_place.LARGE:
+            return matrix, in_place.cholesky_in_place(matrix)
         triangle, failed = xp.linalg.cholesky_ex(matrix)
         return triangle, bool(failed)
     try:

@@ -18,19 +18,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.linalg import blas
 
 from bochner import tiled
-from bochner.arrays import Array, double, dtype_of, fetch, fetch64, is_foreign, namespace, place, solve_rows
+from bochner.arrays import Array, double, dtype_of, fetch, fetch64, gpu_of, is_foreign, namespace, place, solve_rows
 from bochner.blas import one_blas_thread, same_bits
 from bochner.criteria import FEW_FEATURES, Fit
+from bochner.engines.devices import free_room
 from bochner.engines.kernel_products import KernelProducts, room_for_values
 from bochner.errors import InputError
 from bochner.features import CentreMap, FeatureMap
 from bochner.folds import FoldedRows, Folds, HeldOut, Rows
+from bochner.in_place import SecondFactor
 from bochner.solvers.conjugate_gradient import conjugate_gradient
 from bochner.solvers.normal_equations import Factor, factorise_fresh
 from bochner.solvers.penalty_search import PENALTIES
@@ -45,6 +47,8 @@ GAIN = 1e-3
 """Errors that differ by this part or less are equal to the search."""
 SEARCH_SLACK = 10.0
 """Penalties that are only tried are solved for less exactly, by this factor."""
+ROOM_FOR = 2.2
+"""Matrices of the size of L that half of the room on a device must hold; else the preconditioner is put into that of L."""
 SINGLE_NOISE = 1e-14
 """About ten times the variance of the rounding of kernel values near one to float32."""
 
@@ -76,7 +80,8 @@ class IteratedHeldOutError:
     ``max_iter`` the most iterations that one solution may take. ``budget`` is the room for the kernel between rows and
     centres: bytes, text such as "4GB", or None for half of what is free where the rows are. It is kept in the precision of
     the rows where that fits, else rounded to float32 where that fits and the factor L bears it, and else made anew in every
-    iteration. (Beside it there are three matrices of the size of L.) There is no gradient.
+    iteration. (Beside it there are three matrices of the size of L, or on a GPU without room for them L alone.) There
+    is no gradient.
 
     Remembers the kernel values of the latest map until its model is fitted.
     """
@@ -171,7 +176,9 @@ class CentreRidge:
             self.factor = placed.factor
         self.kept = self._precision(dtype_of(folds.parts[0].X), log_alpha, budget)
         self.products = KernelProducts(placed.kernels, [part.X for part in folds.parts], self.kept)
-        self.precondition = Preconditioner(self.factor)
+        with self._threads():
+            factors = factors_of(self.factor)
+        self.precondition = Preconditioner(factors, feature_map.n_features)
 
     def lowest(self, log_alpha: float) -> float:
         """The logarithm of the lowest penalty that the precision of the kernel values allows; none for rows' own."""
@@ -210,15 +217,54 @@ class CentreRidge:
         return single if numbers * single.itemsize <= room and self._single_limit <= log_alpha - 2 * DECADE else None
 
 
-class Preconditioner:
-    """(1/W) B^-1, B = (1/M) L' (I - 11'/M) L + alpha I: one Cholesky factor, made anew for penalties far from its own."""
+class Factors(Protocol):
+    """Cholesky factors of B = (1/M) L' (I - 11'/M) L + alpha I."""
+
+    def at(self, alpha: float) -> Any:
+        """The one of a penalty, to solve with; it may use up those before."""
+
+
+class OwnMatrix:
+    """Factors in a matrix of their own, beside one that holds B."""
 
     def __init__(self, factor: Array) -> None:
-        self._threads = few_threads(factor.shape[0])
-        with self._threads():
-            self._matrix = _second_moments(factor)
+        self._matrix = _second_moments(factor)
+
+    def at(self, alpha: float) -> Factor:
+        return factorise_fresh(self._fresh, alpha)
+
+    def _fresh(self) -> Array:
+        matrix = self._matrix
+        return namespace(matrix).asarray(matrix, copy=True) if is_foreign(matrix) else matrix.copy(order="F")
+
+
+class SameMatrix:
+    """Factors in the half of its matrix that L leaves, on a device that has no room for others."""
+
+    def __init__(self, factor: Array) -> None:
+        self._factor = SecondFactor(factor)
+
+    def at(self, alpha: float) -> SecondFactor:
+        while self._factor.make(alpha):  # rounding has made B indefinite
+            alpha *= 10
+        return self._factor
+
+
+def factors_of(factor: Array) -> Factors:
+    """In a matrix of their own where there is room for it."""
+    gpu = gpu_of(factor)
+    beside = gpu is None or ROOM_FOR * 8 * len(factor) ** 2 <= free_room(gpu)
+    return OwnMatrix(factor) if beside else SameMatrix(factor)
+
+
+class Preconditioner:
+    """(1/W) B^-1 by one Cholesky factor, made anew for penalties far from its own."""
+
+    def __init__(self, factors: Factors, size: int) -> None:
+        self._threads = few_threads(size)
+        self._factors = factors
         self._at = np.inf
-        self._factor: Factor | None = None
+        self._factor: Any = None
 
     def near(self, logs: Sequence[float], weight: float) -> Callable[[Array], Array]:
         """What multiplies residuals (M, k) for penalties of these logarithms, and rows of a sum W of weights."""
@@ -226,7 +272,7 @@ class Preconditioner:
             self._factor = None
             self._at = 0.5 * (min(logs) + max(logs))
             with self._threads():
-                self._factor = factorise_fresh(self._fresh, float(np.exp(self._at)))
+                self._factor = self._factors.at(float(np.exp(self._at)))
         factor = self._factor
 
         def multiply(residual: Array) -> Array:
@@ -234,10 +280,6 @@ class Preconditioner:
                 return factor.solve(residual) / weight
 
         return multiply
-
-    def _fresh(self) -> Array:
-        matrix = self._matrix
-        return namespace(matrix).asarray(matrix, copy=True) if is_foreign(matrix) else matrix.copy(order="F")
 
 
 def few_threads(n_centres: int) -> Callable[[], AbstractContextManager[None]]:

@@ -14,6 +14,7 @@ import centres
 @pytest.mark.parametrize("device", [None, "cpu"])
 def test_a_tiny_run(device, monkeypatch, capsys):
     monkeypatch.setattr(centres, "MOST_DIRECT", 25)
+    monkeypatch.setattr(centres, "MOST_DIRECT_ON_A_GPU", 25)
     results = centres.measure(400, (20, 40), device)
     small, large = results["sizes"]
     direct, iterated = (small["ways"][way] for way in centres.WAYS)

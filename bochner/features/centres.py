@@ -8,14 +8,18 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+from array_api_compat import device
 
 from bochner.arrays import Array, cholesky, dense, double, dtype_of, is_foreign, is_plain, namespace, place, solve_rows
 from bochner.errors import InputError
 from bochner.features.base import FEW_ROWS, FeatureGradient
 from bochner.kernels import Kernel
+from bochner.threads import row_blocks
 
 CACHE_BYTES = 2**20
 """Size of the part of a kernel matrix that NumPy makes at a time: about a core's own cache."""
+DEVICE_BYTES = 2**29
+"""The same of the kernel between all centres on a device."""
 SOLVED_ROWS = 256
 """Rows for which a triangular solve costs more than reading the triangle does."""
 TEMPORARIES = 4
@@ -74,6 +78,14 @@ class CentreKernels:
         step = max(FEW_ROWS, CACHE_BYTES // (self.n_features * self.centres.dtype.itemsize))
         for start in range(0, n, step):
             out[start : start + step] = self.kernel.between(self.kernel.embed(X[start : start + step]), self._embedded)
+        return out
+
+    def square(self) -> Array:
+        """k(C, C), (M, M), some rows at a time: so large a matrix has no room for its like beside it."""
+        size = self.n_features
+        out = namespace(self.centres).empty((size, size), dtype=self.centres.dtype, device=device(self.centres))
+        for rows in row_blocks(0, size, max(FEW_ROWS, DEVICE_BYTES // (8 * size))):
+            out[rows, :] = self.forward(self.centres[rows, :])
         return out
 
     def adjoint(self, X: Array, G: Array, features: Array | None = None) -> FeatureGradient:
@@ -147,7 +159,9 @@ class CentreMap:
         if self.triangle is not None:
             return place(self.triangle, like=double(self.centres[:0, :])), float("nan")
         centres = double(self.centres)
-        return factorise(lambda: self.kernel.exact(centres, centres), eps=float(np.finfo(dtype_of(self.centres)).eps))
+        kernels = CentreKernels(self.kernel, centres)
+        make = kernels.square if is_foreign(centres) else lambda: self.kernel.exact(centres, centres)
+        return factorise(make, eps=float(np.finfo(dtype_of(self.centres)).eps))
 
     @cached_property
     def _triangle(self) -> Array:
@@ -260,4 +274,5 @@ def factorise(make: Callable[[], Array], *, eps: float) -> tuple[Array, float]:
         triangle, failed = cholesky(matrix, jitter, clean=True)
         if not failed and float(xp.min(xp.linalg.diagonal(triangle))) ** 2 >= eps * scale:
             return triangle, jitter
+        del matrix, triangle  # before the next one is made
         jitter = max(10 * jitter, eps * size * scale)
