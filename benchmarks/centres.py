@@ -2,7 +2,7 @@
 
     python benchmarks/centres.py                  36,000 rows, up to 20,000 centres; half an hour or so on two cores
     python benchmarks/centres.py --quick          2,000 rows and up to 400 centres, results in centres-quick.json
-    python benchmarks/centres.py --device cuda    on a GPU 150,000 rows and up to 100,000 centres, results in centres-cuda.json
+    python benchmarks/centres.py --device cuda    150,000 rows and up to 100,000 centres on a GPU, in centres-cuda.json
     python benchmarks/centres.py --table          no run: rewrite the table of docs/benchmarks.md
 
 Both ways choose the penalty on held-out rows, from the same start and on the same centres, then fit all rows. Times have the

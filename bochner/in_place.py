@@ -1,7 +1,7 @@
 """Cholesky factors on a device in the memory of one matrix, for matrices of which it has no room for a second one.
 
 All is done in blocks of PyTorch's: a factor of a block on the diagonal, and products for the rest. A matrix (M, M) has room
-for two triangles, L on and below the diagonal and that of a preconditioner above it, whose own diagonal blocks lie beside it.
+for two triangles, L on and below the diagonal and that of a preconditioner above it, whose own diagonal blocks lie beside.
 """
 
 from __future__ import annotations

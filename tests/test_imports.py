@@ -12,7 +12,7 @@ LAYERS = (
     ("errors",),
     ("archives", "blas", "durable", "memory"),
     ("threads",),
-    ("tiled",),
+    ("in_place", "tiled"),
     ("arrays",),
     ("tables",),
     ("kernels", "sampling", "losses", "penalties", "statistics", "calibration", "folds", "rows"),
