@@ -265,7 +265,7 @@ def factorise(make: Callable[[], Array], *, eps: float) -> tuple[Array, float]:
         matrix = make()
         matrix = matrix if is_foreign(matrix) else np.asfortranarray(matrix)
         xp, size = namespace(matrix), matrix.shape[0]
-        scale = float(xp.linalg.trace(matrix)) / size
+        scale = float(xp.sum(xp.linalg.diagonal(matrix))) / size
         if not 0 < scale < np.inf or jitter > 100 * size * scale:
             raise InputError(
                 "The kernel between the centres is not positive, or not finite: standardise the columns, or look for "

@@ -189,7 +189,8 @@ def factorise_fresh(make: Callable[[], Array], shift: float) -> Factor:
     while True:
         matrix = make()
         matrix = matrix if is_foreign(matrix) else np.asfortranarray(matrix)
-        scale = max(float(namespace(matrix).linalg.trace(matrix)) / len(matrix), np.finfo(np.float64).tiny)
+        xp = namespace(matrix)
+        scale = max(float(xp.sum(xp.linalg.diagonal(matrix))) / len(matrix), np.finfo(np.float64).tiny)
         if not np.isfinite(scale + shift):
             raise InputError(
                 "Sums over the rows are not finite: standardise the columns and targets, or look for huge values."

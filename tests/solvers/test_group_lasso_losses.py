@@ -2,14 +2,18 @@
 
 import numpy as np
 import pytest
+import sklearn
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
+from sklearn.utils.fixes import parse_version
 
 from bochner.losses import LOSSES, REGRESSION_LOSSES, EpsilonLogistic
 from bochner.solvers import group_lasso_path
 
 GROUPS = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2, 3])
 ALL = {**LOSSES, **REGRESSION_LOSSES}
+LASSO = {"penalty": "l1"} if parse_version(sklearn.__version__) < parse_version("1.8") else {"l1_ratio": 1.0}
+"""What scikit-learn calls it."""
 each_loss = pytest.mark.parametrize("name", list(ALL))
 
 
@@ -102,9 +106,8 @@ def test_groups_of_one_are_the_logistic_lasso_of_scikit_learn():
     X, Y = problem("logistic", c=1)
     path = group_lasso_path(X, Y, np.arange(10), loss="logistic", n_alphas=4, smallest=0.05, tol=1e-12)
     for alpha, coef, intercept in zip(path.alphas[1:], path.coef[1:], path.intercept[1:], strict=True):
-        peer = LogisticRegression(
-            C=1 / (len(X) * alpha), l1_ratio=1.0, solver="saga", tol=1e-10, max_iter=100_000, random_state=0
-        )
+        options = {"C": 1 / (len(X) * alpha), "solver": "saga", "tol": 1e-10, "max_iter": 100_000, "random_state": 0}
+        peer = LogisticRegression(**LASSO, **options)
         peer.fit(X, Y[:, 0])
         np.testing.assert_allclose(coef[:, 0], peer.coef_[0], atol=1e-5)
         np.testing.assert_allclose(intercept, peer.intercept_, atol=1e-5)
