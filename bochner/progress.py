@@ -18,6 +18,8 @@ ALWAYS_TOLD = 10
 """Passes each of which has a line; of later ones there is a line now and then."""
 PAUSE = 10.0
 """Seconds without a line after which there is one, where no terminal shows how far a fit is."""
+PAUSE_OF_PASSES = 30.0
+"""The same of passes over rows in blocks, which take hours where there are many."""
 
 
 def note(text: str, stream: TextIO | None = None) -> None:
@@ -32,6 +34,8 @@ class ProgressLine:
 
     :meth:`stage_of` says how far a record is, :meth:`text` the rest. ``then`` is a callback that gets the records too.
     """
+
+    pause = PAUSE
 
     def __init__(
         self, n_stages: int, then: Callable[[dict[str, Any]], None] | None = None, stream: TextIO | None = None
@@ -61,7 +65,7 @@ class ProgressLine:
                 self._tell()
             self._is_told = False
         self.last = record
-        if not self.live and ((self.ends(record) and self.is_told(record)) or time.monotonic() - self._when >= PAUSE):
+        if not self.live and ((self.ends(record) and self.is_told(record)) or time.monotonic() - self._when >= self.pause):
             self._tell()
 
     def close(self) -> None:
@@ -251,6 +255,8 @@ class StepLine(ProgressLine):
 
 class PassLine(ProgressLine):
     """The line of passes over rows in blocks: the bar fills with the rows of a pass, and each pass is a stage."""
+
+    pause = PAUSE_OF_PASSES
 
     def __init__(self, stream: TextIO | None = None) -> None:
         super().__init__(1, None, stream)

@@ -61,7 +61,7 @@ EXPECTED = {
 }
 """What options may be that are not just text, as errors tell it."""
 Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, neither as a bar nor in lines.")]
 Delimiter = Annotated[str | None, typer.Option(help="What separates columns of CSV: ';', tab, ...", show_default=False)]
 NoHeader = Annotated[
     bool,

@@ -162,9 +162,18 @@ def _fit_table(data: str, asked: Asked, options: FitOptions, bar: Bar) -> tuple[
         with bar.watching(model):
             model.fit(problem.X, problem.y, sample_weight=problem.weight)
         outcome.refitted, test = problem.n_rows, None  # of which the new model has seen all
-    fitted = problem if outcome.refitted else train
-    outcome.distinct_rows = fitted.X.group_by(fitted.X.schema.names).aggregate([]).num_rows
+    outcome.distinct_rows = count_distinct((problem if outcome.refitted else train).X)
     return model, outcome, test
+
+
+def count_distinct(table: Any) -> int | None:
+    """How many rows of a table of pyarrow's differ; None where it has columns that pyarrow does not compare."""
+    import pyarrow as pa
+
+    try:
+        return int(table.group_by(table.schema.names).aggregate([]).num_rows)
+    except pa.ArrowNotImplementedError:
+        return None
 
 
 def _if_simple_is_better(found: dict[str, dict[str, float]]) -> list[str]:
@@ -224,6 +233,7 @@ def _fit_blocks(data: str, asked: Asked, options: FitOptions, bar: Bar) -> tuple
     outcome.rows = source.n_rows
     if test is not None:
         outcome.scores = {type(model).__name__: scores(model, test), **baselines(head, test, options.seed)}
+        outcome.notes += _if_simple_is_better(outcome.scores)
     return model, outcome, test
 
 

@@ -157,18 +157,26 @@ def report(model_path: str, data: str | None, output: str, target: str | None, s
         target = find_column(by_number(target, names) if style.header is False else target, names, data, "--target")
         made = make_problem(table, Asked(target, weight if weight in names else None, task=task), data)
         test = Problem(rows_for(model, made.X, data), made.y, made.weight, task)
-    own = data is not None and origin.fitted_on(model, data)
-    if own:
-        tell(f"Note: {OF_THE_FIT.format(data)}")
+    about = _about_rows(model, data)
+    if about is not None:
+        tell(f"Note: {about}")
     title = None if target is None else f"{Path(model_path).stem}: {target}"
-    write_report(model, output, test, title, OF_THE_FIT.format(data) if own else None)
+    write_report(model, output, test, title, about)
     return output
 
 
-OF_THE_FIT = (
-    "{} is the file that the model was fitted on: rows of the fit are predicted better than others, so these scores are too "
-    "good. Those that the fit told are of rows that were held out."
-)
+def _about_rows(model: Any, data: str | None) -> str | None:
+    """That rows are those of the fit, and what was scored on others, where the model knows; None if it does not."""
+    if data is None or not origin.fitted_on(model, data):
+        return None
+    text = (
+        f"{data} is the file that the model was fitted on, and rows of a fit are predicted better: these scores are too good"
+    )
+    found = origin.tested(model)
+    if found is None:
+        return f"{text}."
+    measure, score = next(iter(next(iter(found.scores.values())).items()))
+    return f"{text}; on the {found.n_rows:,} rows that were held out {measure} was {score:.4f}."
 
 
 def show_page(path: str) -> None:

@@ -14,7 +14,8 @@ pytest.importorskip("safetensors")
 PAGE = ROOT / "docs" / "command_line.md"
 CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NOT_RUN = ("pip ", "bochner --install-completion")
-VARYING = re.compile(r"^\[#*\.*\] .*$|^comparing with simple models$|[\d.]+ s$|\([\d.]+ [kM]B\)|█+|\d{4}-\d\d-\d\dT[\d:+]+|bytes +[\d,]+|\s+$", re.MULTILINE)
+PROGRESS = r"^\[#*\.*\] .*$|^comparing with simple models$"
+VARYING = re.compile(PROGRESS + r"|[\d.]+ s$|\([\d.]+ [kM]B\)|█+|\d{4}-\d\d-\d\dT[\d:+]+|bytes +[\d,]+|\s+$", re.MULTILINE)
 """What no two runs share: progress, times, sizes of files, bars, dates."""
 
 

@@ -13,6 +13,7 @@ from sklearn.metrics import accuracy_score, log_loss, r2_score, root_mean_square
 
 import bochner
 from bochner import cli
+from bochner.cli.fitting import count_distinct
 from bochner.cli.scoring import hold_out
 from bochner.cli.showing import Outcome, Spaced
 from bochner.cli.tasks import Asked, make_problem
@@ -280,7 +281,9 @@ def test_models_of_earlier_versions_are_inspected(folder):
 def test_scores_on_rows_of_the_fit_are_said_to_be_too_good(folder):
     """The file of the fit is known by its bytes; of others it is said what would be."""
     done = shell("cp people.csv copy.csv; bochner report income.safetensors --data copy.csv -o own.html", folder)
-    assert done.stderr.startswith("Note: copy.csv is the file that the model was fitted on: ")
+    assert done.stderr.startswith("Note: copy.csv is the file that the model was fitted on, ")
+    told = json.loads((folder / "income.json").read_text())["scores"]["KernelRegressor"]["R2"]
+    assert done.stderr.endswith(f"scores are too good; on the 48 rows that were held out R2 was {told:.4f}.\n")
     assert "copy.csv is the file that the model was fitted on" in (folder / "own.html").read_text(encoding="utf-8")
     done = shell("bochner report income.safetensors --data new.csv -o new.html", folder)
     assert done.stderr == ""
@@ -329,6 +332,12 @@ def test_lines_of_progress_are_spaced_and_others_pass(monkeypatch):
         spaced.write(f"Warning: {seconds}\n")
     assert [line for line in stream.getvalue().splitlines() if "[" in line] == ["[##..]  5.0 s", "[##..]  7.0 s"]
     assert stream.getvalue().count("Warning") == 6
+
+
+def test_rows_that_differ_are_counted_where_they_can_be():
+    table = pa.table({"a": [1.0, 1.0, None, None], "b": ["x", "x", "y", None]})
+    assert count_distinct(table) == 3
+    assert count_distinct(table.append_column("c", pa.array([[1], [2], [3], [4]]))) is None
 
 
 def test_rows_that_are_not_held_are_accounted_for(capsys):
