@@ -8,7 +8,7 @@ from bochner.engines.gradients import outer_product
 from bochner.features import CentreMap
 from bochner.folds import Folds, Rows
 from bochner.full_ridge import FullHeldOutError
-from bochner.kernels import Gaussian, MetricKernel, get_kernel
+from bochner.kernels import Gaussian, Matern, MetricKernel, get_kernel
 from bochner.metric_learning.candidates import Candidate, as_kind, brought_together, moved, rescaled, with_metric
 from bochner.metric_learning.centre_space import CentreSpace
 from bochner.metric_learning.search import Starts, best_of, search
@@ -168,6 +168,23 @@ def test_the_best_of_each_recipe_stays_and_clearly_worse_ones_go():
 
     many = [candidate(1.0), candidate(1.2), candidate(1.1, "scales"), candidate(9.0, "evidence")]
     assert [each.value for each in best_of(many, 3)] == [1.0, 1.1]
+
+
+def test_metrics_of_one_family_that_came_to_the_same_are_one():
+    def candidate(value, start, kind="full", family=Gaussian):
+        return Candidate(family(), start, kind, value)
+
+    many = [
+        candidate(1.0, "isotropic"),
+        candidate(1.01, "scales"),
+        candidate(1.015, "evidence", "given"),
+        candidate(1.016, "scales", "given"),
+        candidate(1.018, "scales", family=Matern),
+        candidate(1.05, "evidence"),
+    ]
+    assert [each.value for each in best_of(many, 6, alike=0.02)] == [1.0, 1.015, 1.016, 1.018, 1.05]
+    assert [each.value for each in best_of(many, 2, alike=0.02)] == [1.0]
+    assert len(best_of(many, 6)) == 6
 
 
 def test_centres_are_rows_that_are_not_predicted_unless_the_fit_is_the_last():

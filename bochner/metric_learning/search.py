@@ -27,7 +27,7 @@ from bochner.kernels import Kernel, MetricKernel, StationaryKernel
 from bochner.metric_learning.candidates import Candidate, base_of, can_have_metric, rescaled
 from bochner.metric_learning.centre_space import FIRST_FACTOR, LARGER_FACTOR, CentreSpace, Measure
 from bochner.metric_learning.room import with_fewer
-from bochner.metric_learning.stages import CLEARLY_WORSE, Stage
+from bochner.metric_learning.stages import ALIKE, CLEARLY_WORSE, Stage
 
 WORTH_A_SEARCH = 2.0
 """A start whose error at its first width is this many times that of the best keeps that width."""
@@ -110,7 +110,7 @@ def search(
 
     for number, stage in enumerate(stages, start=1):
         space, tried = with_fewer(stage, folds.n, take)
-        staying = best_of(tried, stage.keep, stage.worse)
+        staying = best_of(tried, stage.keep, stage.worse, alike=ALIKE if number > 1 else None)
         if record is not None:
             for candidate in sorted(tried, key=lambda each: each.value):
                 record(space, candidate, number)
@@ -150,10 +150,21 @@ def _kinds_from(candidate: Candidate, kinds: Sequence[str]) -> list[str]:
     return [kind for kind in kinds if kind != "diagonal" or candidate.start == "isotropic" or len(kinds) == 1]
 
 
-def best_of(candidates: Sequence[Candidate], keep: int, worse: float = CLEARLY_WORSE) -> list[Candidate]:
-    """The best candidates, each recipe once, without those whose error is ``worse`` times that of the best."""
+def best_of(
+    candidates: Sequence[Candidate], keep: int, worse: float = CLEARLY_WORSE, alike: float | None = None
+) -> list[Candidate]:
+    """The best candidates, each recipe once, without those whose error is ``worse`` times that of the best.
+
+    Of metrics of one family and kind, from several starts, only the best is kept of those ``alike`` in their errors.
+    """
     of_recipe: dict[tuple[str, str, str], Candidate] = {}
     for candidate in sorted(candidates, key=lambda each: each.value):
         of_recipe.setdefault(candidate.recipe, candidate)
     ordered = list(of_recipe.values())
-    return [each for each in ordered[:keep] if each.value <= worse * ordered[0].value]
+    found: list[Candidate] = []
+    for each in ordered[:keep]:
+        same = [one for one in found if (one.recipe[0], one.kind) == (each.recipe[0], each.kind) and each.kind != "given"]
+        known = alike is not None and any(each.value <= (1 + alike) * one.value for one in same)
+        if each.value <= worse * ordered[0].value and not known:
+            found.append(each)
+    return found
