@@ -7,7 +7,7 @@ from dataclasses import dataclass
 CLEARLY_WORSE = 1.5
 """A candidate whose error is this many times that of the best one goes no further."""
 ALIKE = 0.02
-"""Metrics of one family and kind that grew twice, from other starts, and whose errors differ by this part or less are one."""
+"""Metrics of one family and kind that grew from two starts to errors that differ by this part or less are one."""
 
 
 @dataclass(frozen=True)
