@@ -12,7 +12,7 @@ from bochner.features.centres import CentreKernels
 from bochner.features.fourier import FourierMap
 from bochner.folds import Folds, Rows
 from bochner.full_ridge import FullRidge
-from bochner.metric_learning import MetricPlan, Teacher, contest, finish, room, search
+from bochner.metric_learning import MetricPlan, Steps, Teacher, contest, finish, room, search
 from bochner.statistics import MomentSum
 
 torch = pytest.importorskip("torch")
@@ -275,6 +275,16 @@ def test_kernels_are_compared_on_fewer_centres(monkeypatch, module, learner):
     unseen = [row["kernel"] + row["start"] + row["metric"] + row["finish"] for row in model.selection_ if row["chosen"]]
     assert len(set(unseen)) == 1
     assert len(unseen) <= 3  # a record of each part that was set aside, and none of those that were given up
+
+
+def test_steps_that_are_taken_again_are_no_more_than_there_are():
+    told = []
+    steps = Steps(lambda *step: told.append(step[:2]))
+    steps.n_steps = 3
+    for what in ("scales", "metrics", "metrics on fewer centres", "metrics on the host"):
+        steps.enter(what)
+    steps.enter_last("the best")
+    assert told == [(1, 3), (2, 3), (3, 3), (3, 3), (3, 3)]
 
 
 @pytest.mark.parametrize("module", [search, contest])
