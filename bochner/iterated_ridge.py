@@ -45,7 +45,7 @@ REACH = 1.5 * DECADE
 """How far from a factor's own penalty (in logarithms) it serves."""
 GAIN = 1e-3
 """Errors that differ by this part or less are equal to the search."""
-SEARCH_SLACK = 10.0
+SEARCH_SLACK = 30.0
 """Penalties that are only tried are solved for less exactly, by this factor."""
 ROOM_FOR = 2.2
 """Matrices of the size of L that half of the room on a device must hold; else the preconditioner is put into that of L."""
@@ -381,7 +381,7 @@ class PenaltyTrials:
             if best == max(self.trials):
                 self._try([best + DECADE, best + 2 * DECADE], low, high)
             elif best == min(self.trials):
-                self._try([best - DECADE, best - 2 * DECADE], low, high)
+                self._try([best - DECADE], low, high)  # one at a time: the lower, the more iterations
             if len(self.trials) == before:
                 break
         self._try([best - DECADE / 2, best + DECADE / 2], low, high)
