@@ -9,7 +9,8 @@ Here the points themselves change, by numbers without units that are zero at the
 
 So many numbers would fit the rows they are validated on. The mean of their squares is therefore penalised, in units of the
 error at the start; several strengths are tried, each from where the stronger one ended, and rows that were set aside choose
-between them and the frequencies as they were, which stay unless others are better there by more than a standard error.
+between them and the frequencies as they were, which stay unless others are better there by more than a standard error, and
+then on the held-out parts of all rows too.
 """
 
 from __future__ import annotations
@@ -105,8 +106,12 @@ def with_spectrum(
     found = learn_spectrum(folds.in_memory, feature_map, log_alpha, kind, criterion=criterion, place=place)
     if found.feature_map is feature_map:
         return learned, found.ladder
-    made, bounds = criterion(folds), PENALTIES
-    evaluation = made.evaluate(found.feature_map, log_alpha, gradient=False, bounds=bounds)
+    made = criterion(folds)
+    before, evaluation = (
+        made.evaluate(each, log_alpha, gradient=False, bounds=PENALTIES) for each in (feature_map, found.feature_map)
+    )
+    if evaluation.value >= before.value:
+        return learned, [record | {"chosen": record["strength"] == AS_DRAWN} for record in found.ladder]
     return LearnedKernel.of(made, found.feature_map, evaluation, learned.descent), found.ladder
 
 

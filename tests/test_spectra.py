@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bochner import KernelClassifier, KernelRegressor
+from bochner import KernelClassifier, KernelRegressor, spectra
 from bochner.criteria import HeldOutError
 from bochner.features import FeatureChoices, build_map
 from bochner.folds import Folds, Rows
@@ -74,6 +74,26 @@ def test_frequencies_stay_where_there_is_nothing_to_learn(kind):
     found = learn_spectrum(rows_of(X, y), feature_map, -2.0, kind, **options)
     assert found.feature_map is feature_map
     assert [row["chosen"] for row in found.ladder] == [True, False, False, False]
+
+
+def test_frequencies_stay_where_all_held_out_parts_say_so(monkeypatch):
+    """Rows set aside, by chance, let through frequencies that are far too high."""
+
+    def by_chance(_folds, feature_map, *_arguments, **_options):
+        wild = replace(feature_map, points=50 * feature_map.points)
+        ladder = [
+            {"spectrum": "prior", "strength": float("inf"), "error": 1.0, "chosen": False},
+            {"spectrum": "free", "strength": 0.1, "error": 0.9, "chosen": True},
+        ]
+        return spectra.SpectrumChoice(wild, ladder)
+
+    X, y = waves(300)
+    options = {"n_features": 64, "random_state": 0}
+    plain = KernelRegressor("gaussian", **options).fit(X, y)
+    monkeypatch.setattr(spectra, "learn_spectrum", by_chance)
+    free = KernelRegressor("gaussian", spectrum="free", **options).fit(X, y)
+    assert [row["chosen"] for row in free.spectrum_] == [True, False]
+    np.testing.assert_array_equal(free.predict(X), plain.predict(X))
 
 
 def test_what_is_refused():
