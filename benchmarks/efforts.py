@@ -23,6 +23,8 @@ from uci_data import DataSet, data_folder, find_sets
 from uci_methods import Method, fit_bochner, fit_bochner_classes, fit_xrfm, fit_xrfm_classes
 
 SETS = ("housing", "concrete", "pumadyn32nm", "elevators", "kin40k", "spambase", "pendigits")
+MANY_ROWS, TIMES_FASTER = 30_000, 10
+"""On sets of so many rows to learn from xRFM should take so many times as long as we do by default."""
 BEST_ROWS = 10_000
 """Most rows of effort="best"."""
 EFFORTS = ("fast", "default", "best")
@@ -67,7 +69,21 @@ def table(rows: list[Row], manifests: dict[str, Any]) -> str:
         seconds = [_mean([row["core_seconds"] for row in some], 1) for some in of_method.values()]
         lines.append([name, f"{sizes[name]:,}", str(len(of_method["default"])), *errors, *seconds])
     header = ["set", "rows", "splits", *(f"error, {name}" for name in names), *(f"core seconds, {name}" for name in names)]
-    return "\n\n".join([markdown_table(header, lines), *map(describe, manifests.values())])
+    return "\n\n".join([markdown_table(header, lines), *_verdicts(rows), *map(describe, manifests.values())])
+
+
+def _verdicts(rows: list[Row]) -> list[str]:
+    """How many times as long as effort="default" xRFM takes on each large set."""
+    seconds: dict[str, dict[str, list[float]]] = {}
+    for row in rows:
+        if row["n"] >= MANY_ROWS:
+            seconds.setdefault(row["set"], {}).setdefault(row["method"], []).append(row["core_seconds"])
+    ratios = {name: fmean(of[PEER]) / fmean(of["default"]) for name, of in seconds.items() if {PEER, "default"} <= set(of)}
+    return [
+        f"- {name}: {PEER} takes {ratio:.1f} times the core seconds of the default, goal at least {TIMES_FASTER}: "
+        f"{'reached' if ratio >= TIMES_FASTER else 'missed'}."
+        for name, ratio in ratios.items()
+    ]
 
 
 def _mean(values: list[float], digits: int) -> str:
