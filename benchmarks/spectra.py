@@ -5,8 +5,9 @@
     python benchmarks/spectra.py --table         no run: rewrite the table of docs/learning.md
 
 Sets, splits and scores are those of the regressions of ``uci.py``: the root mean squared error of the standardised target on
-test rows; all ten splits of sets of fewer than 2000 rows, three of others. All three have the same features at the start and the same seed, so that they differ by what rows that were set
-aside have let through. Goal: on no set more than MOST_LOST worse than as drawn.
+test rows; all ten splits of sets of fewer than 2000 rows, three of others. All three have the same features at the start and
+the same seed, so that they differ by what rows that were set aside have let through. Goal: on no set more than MOST_LOST
+worse than as drawn.
 """
 
 from __future__ import annotations
