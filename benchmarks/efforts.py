@@ -69,7 +69,7 @@ def table(rows: list[Row], manifests: dict[str, Any]) -> str:
         seconds = [_mean([row["core_seconds"] for row in some], 1) for some in of_method.values()]
         lines.append([name, f"{sizes[name]:,}", str(len(of_method["default"])), *errors, *seconds])
     header = ["set", "rows", "splits", *(f"error, {name}" for name in names), *(f"core seconds, {name}" for name in names)]
-    return "\n\n".join([markdown_table(header, lines), *_verdicts(rows), *map(describe, manifests.values())])
+    return "\n\n".join([markdown_table(header, lines), *_verdicts(rows), *_manifests(rows, manifests)])
 
 
 def _verdicts(rows: list[Row]) -> list[str]:
@@ -84,6 +84,14 @@ def _verdicts(rows: list[Row]) -> list[str]:
         f"{'reached' if ratio >= TIMES_FASTER else 'missed'}."
         for name, ratio in ratios.items()
     ]
+
+
+def _manifests(rows: list[Row], manifests: dict[str, Any]) -> list[str]:
+    """Where, when and with what each row was measured."""
+    made: dict[str, list[str]] = {}
+    for row in rows:
+        made.setdefault(row["manifest"], []).append(f"{row['set']} {row['method']}")
+    return [f"{', '.join(names)}: {describe(manifests[name])}" for name, names in made.items()]
 
 
 def _mean(values: list[float], digits: int) -> str:

@@ -47,9 +47,11 @@ class SecondFactor:
         self._matrix = lower
         self._blocks = row_blocks(0, len(lower), block)
         self._diagonal: list[Array] = []
-        mean = [namespace(lower).sum(lower[own.start :, own], axis=0) for own in self._blocks]
-        """Sums of the columns of L, whose blocks on the diagonal are zero above it."""
-        self._mean = namespace(lower).concat(mean) / len(lower)
+        # Blocks of L on the diagonal are zero above it.
+        sums = [namespace(lower).sum(lower[own.start :, own], axis=0) for own in self._blocks]
+        self._mean = namespace(lower).concat(sums) / len(lower)
+        self.scale = 0.0
+        """The mean of the diagonal of the matrix of the latest penalty."""
 
     def make(self, alpha: float) -> bool:
         """Make R for a penalty, anew from L; returns whether there is none."""
@@ -60,6 +62,7 @@ class SecondFactor:
             A[above, own] = A[below, above].T @ A[below, own] / size - m[above, None] * m[own]
             diagonal.append(A[below, own].T @ A[below, own] / size - m[own, None] * m[own])
             namespace(A).linalg.diagonal(diagonal[-1])[...] += alpha
+        self.scale = sum(float(namespace(A).sum(namespace(A).linalg.diagonal(each))) for each in diagonal) / size
         for k, own in enumerate(self._blocks):
             triangle, failed = namespace(A).linalg.cholesky_ex(diagonal[k])
             if bool(failed):

@@ -45,7 +45,7 @@ REACH = 1.5 * DECADE
 """How far from a factor's own penalty (in logarithms) it serves."""
 GAIN = 1e-3
 """Errors that differ by this part or less are equal to the search."""
-SEARCH_SLACK = 30.0
+SEARCH_SLACK = 10.0
 """Penalties that are only tried are solved for less exactly, by this factor."""
 ROOM_FOR = 2.2
 """Matrices of the size of L that half of the room on a device must hold; else the preconditioner is put into that of L."""
@@ -174,6 +174,7 @@ class CentreRidge:
         self._threads = few_threads(feature_map.n_features)
         with self._threads():
             self.factor = placed.factor
+        self._single_limit = _single_limit(self.factor)
         self.kept = self._precision(dtype_of(folds.parts[0].X), log_alpha, budget)
         self.products = KernelProducts(placed.kernels, [part.X for part in folds.parts], self.kept)
         with self._threads():
@@ -198,14 +199,6 @@ class CentreRidge:
         with self._threads():
             return solve_rows(values.T, self.factor).T
 
-    @property
-    def _single_limit(self) -> float:
-        """Where rounding K to float32 adds a variance of alpha / 10 to the features of the smallest pivot of L."""
-        xp = namespace(self.factor)
-        scale = float(xp.sum(self.factor**2)) / self.factor.shape[0]
-        pivot = float(xp.min(xp.linalg.diagonal(self.factor))) ** 2
-        return float(np.log(SINGLE_NOISE * scale**2 / pivot))
-
     def _precision(self, own: np.dtype[Any], log_alpha: float, budget: Any) -> np.dtype[Any] | None:
         """What K is kept in; None: not at all."""
         self._own = own
@@ -215,6 +208,14 @@ class CentreRidge:
             return own
         single = np.dtype(np.float32)
         return single if numbers * single.itemsize <= room and self._single_limit <= log_alpha - 2 * DECADE else None
+
+
+def _single_limit(factor: Array) -> float:
+    """Where rounding K to float32 adds a variance of alpha / 10 to the features of the smallest pivot of L."""
+    xp = namespace(factor)
+    scale = float(xp.sum(factor**2)) / factor.shape[0]
+    pivot = float(xp.min(xp.linalg.diagonal(factor))) ** 2
+    return float(np.log(SINGLE_NOISE * scale**2 / pivot))
 
 
 class Factors(Protocol):
@@ -246,7 +247,11 @@ class SameMatrix:
 
     def at(self, alpha: float) -> SecondFactor:
         while self._factor.make(alpha):  # rounding has made B indefinite
-            alpha *= 10
+            if not np.isfinite(self._factor.scale):
+                raise InputError(
+                    "The kernel between the centres is not finite: standardise the columns, or look for huge values."
+                )
+            alpha = max(10 * alpha, 50 * float(np.finfo(np.float64).eps) * self._factor.scale)
         return self._factor
 
 

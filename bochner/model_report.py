@@ -13,7 +13,7 @@ import numpy as np
 
 import bochner
 from bochner.estimators.encoding import column_names, origin_names
-from bochner.estimators.origin import tested
+from bochner.estimators.provenance import tested
 from bochner.estimators.summary import facts, held_rows, kernel_in_words, seconds_in_words, spectra, steps
 from bochner.plots.overview import Picture, has_full_metric, pictures
 from bochner.plots.selection import compared, in_words
@@ -266,6 +266,8 @@ def _spreads(model: Any) -> Any:
 
 
 def _unit_of_scales(model: Any) -> str:
+    if getattr(model.kernel_, "origin", None) is not None:
+        return "; only their ratios count, as the kernel sees rows brought to one length"
     if np.all(_spreads(model) == 1):
         return " in units of the column"
     return "; at 1 it falls off over about one standard deviation of the column, at 0.1 over ten"

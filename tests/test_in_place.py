@@ -8,8 +8,8 @@ from bochner import arrays, in_place, iterated_ridge
 from bochner.engines.devices import on_device
 from bochner.features import CentreMap
 from bochner.in_place import SecondFactor, cholesky_in_place
-from bochner.iterated_ridge import IteratedHeldOutError, SameMatrix
-from bochner.kernels import Matern
+from bochner.iterated_ridge import IteratedHeldOutError, OwnMatrix, SameMatrix
+from bochner.kernels import Gaussian, Matern
 from tests.test_iterated_ridge import EXACT, centre_map, data
 
 BLOCKS = pytest.mark.parametrize("block", [1, 4, 7, 12, 100])
@@ -50,20 +50,38 @@ def test_the_second_factor_solves_and_leaves_the_first_one(block):
 
 
 def test_rounding_that_makes_a_matrix_indefinite_is_made_up_for():
-    lower = np.tril(np.full((6, 6), 1.0))
-    lower[np.diag_indices(6)] = 1e-12
-    factor = SameMatrix(torch.tensor(lower)).at(1e-30)
-    assert torch.isfinite(factor.solve(torch.ones((6, 1), dtype=torch.float64))).all()
+    points = 0.1 * np.random.default_rng(0).standard_normal((40, 2))
+    lower = torch.tensor(np.linalg.cholesky(Gaussian()(points) + 1.1e-13 * np.eye(40)))
+    assert SecondFactor(torch.clone(lower), 16).make(1e-30)
+    factor = SameMatrix(lower).at(1e-30)
+    solved = factor.solve(torch.ones((40, 1), dtype=torch.float64))
+    assert torch.isfinite(solved).all()
+    assert (solved.T @ torch.ones((40, 1), dtype=torch.float64)) > 0
+
+
+def test_a_matrix_that_is_not_finite_is_refused():
+    with pytest.raises(ValueError, match="not finite"):
+        SameMatrix(torch.full((4, 4), torch.nan, dtype=torch.float64)).at(1e-6)
+
+
+@pytest.mark.parametrize(("room", "kind"), [(None, OwnMatrix), (2.1, SameMatrix), (2.3, OwnMatrix)])
+def test_factors_share_a_matrix_where_there_is_no_room_for_others(room, kind, monkeypatch):
+    """Room in matrices of the size of L; None: on the host."""
+    monkeypatch.setattr(iterated_ridge, "gpu_of", lambda _: None if room is None else "cuda")
+    monkeypatch.setattr(iterated_ridge, "free_room", lambda _: room * 8 * 12**2)
+    lower = np.linalg.cholesky(positive())
+    assert type(iterated_ridge.factors_of(torch.tensor(lower))) is kind
 
 
 @pytest.mark.parametrize("alpha", [1e-2, 1e-6])
 def test_regressions_on_centres_are_those_of_two_matrices(alpha, monkeypatch):
-    """Blocks of 16 of 40 centres, and the large matrices' way for all."""
+    """The large matrices' way for 40 centres, in blocks of 16."""
     folds = data(c=2)
     feature_map = centre_map(folds)
     expected = IteratedHeldOutError(folds, penalty=alpha, tol=EXACT).evaluate(feature_map)
     monkeypatch.setattr(in_place, "LARGE", 10)
-    monkeypatch.setattr(in_place.SecondFactor.__init__, "__defaults__", (16,))
+    for function in (in_place.SecondFactor.__init__, in_place.cholesky_in_place):
+        monkeypatch.setattr(function, "__defaults__", (16,))
     monkeypatch.setattr(iterated_ridge, "factors_of", SameMatrix)
     placed = on_device(folds, "cpu")
     shared = CentreMap(feature_map.kernel, feature_map.centres)

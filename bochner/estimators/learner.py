@@ -340,7 +340,8 @@ class KernelLearner(Showing, Saved, BaseEstimator):
         """The k directions of standardised columns in which the kernel changes most, strongest first.
 
         Each has its ``strength`` (the scale of the kernel along it), its ``share`` of the squares of all of them, and
-        ``weights``: a unit vector by the names of the columns, the largest first.
+        ``weights``: a unit vector by the names of the columns, the largest first. Where the kernel sees rows brought to one
+        length (``kernel_.origin``), strengths count up to a factor.
         """
         check_is_fitted(self)
         squares, vectors = np.linalg.eigh(self.metric_)

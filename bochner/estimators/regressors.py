@@ -215,6 +215,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         Its scales.
     metric_ : array of shape (n_columns, n_columns)
         The learned metric M of standardised columns: distances are (x - z) M (x - z)'; see also :meth:`leading_directions`.
+        Where the kernel sees directions alone (``kernel_.origin``), M and the scales count up to a factor.
     finish_ : str
         "fourier" or "centres".
     selection_ : list of dict

@@ -146,7 +146,7 @@ class CentreMap:
 
     @property
     def factor(self) -> Array:
-        """L, (M, M), in float64, where the centres are."""
+        """L, (M, M), in float64, where the centres are. Of very many, anything may be above its diagonal."""
         return self._factorised[0]
 
     @property

@@ -9,10 +9,15 @@ from typing import Any, Self, cast
 import numpy as np
 from array_api_compat import device
 
-from bochner.arrays import Array, dense, double, fetch, fetch64, is_foreign, namespace, place, squared_distances
+from bochner.arrays import Array, dense, double, dtype_of, fetch, fetch64, is_foreign, namespace, place, squared_distances
 from bochner.errors import InputError
 from bochner.kernels.base import Gradient, RadialKernel, StationaryKernel
 from bochner.kernels.checks import positive
+
+ROUNDINGS = 8
+"""A row is at the origin where it is no longer than so many roundings of the numbers that it is made of."""
+FAR_FROM_ONE = 10
+"""Binary digits by which the largest entry of a metric whose length does not count may be away from one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +30,8 @@ class MetricKernel(StationaryKernel):
     your own.
 
     With an ``origin`` (m,) the kernel sees only in which direction from there a row lies: k(x, z) = base(u, v), u the row
-    (x - origin) A brought to length one. Its base is radial, and keeps its scale, which says how narrow the kernel is.
+    (x - origin) A brought to length one, or zero where no more than rounding is left of it. How long A is does not count.
+    The base is radial and keeps its scale, one number, into which ``scale`` is multiplied: it says how narrow the kernel is.
 
     Examples
     --------
@@ -52,15 +58,14 @@ class MetricKernel(StationaryKernel):
                 "differences such as Gaussian(), and map the rows yourself if you want that."
             )
         scale = np.asarray(positive(self.scale, "MetricKernel.scale"))
-        if scale.ndim and scale.shape[0] != metric.shape[0]:
+        if self.origin is not None:
+            object.__setattr__(self, "origin", _origin(self.origin, base, scale, metric))
+            metric, base = _near_one(metric), base.replace(scale=base.scale * float(scale))
+        elif scale.ndim and scale.shape[0] != metric.shape[0]:
             raise InputError(f"scale has {scale.shape[0]} entries and the metric {metric.shape[0]} rows: give as many.")
-        metric = metric * (scale[:, None] if scale.ndim else scale)
-        if self.origin is None:
-            metric, base = metric * base.scales(metric.shape[1]), base.replace(scale=1.0)
         else:
-            origin = _origin(self.origin, base, metric) / scale
-            origin.flags.writeable = False
-            object.__setattr__(self, "origin", origin)
+            metric = metric * base.scales(metric.shape[1]) * (scale[:, None] if scale.ndim else scale)
+            base = base.replace(scale=1.0)
         metric.flags.writeable = False
         object.__setattr__(self, "base", base)
         object.__setattr__(self, "metric", metric)
@@ -94,12 +99,20 @@ class MetricKernel(StationaryKernel):
         return X @ self._placed("metric", X) if self.origin is None else self._directions_of(X)[0]
 
     def _directions_of(self, X: Array) -> tuple[Array, Array]:
-        """Rows seen from the origin, of length one (n, r), and their lengths before (n, 1); the origin itself is zero."""
-        rows = (dense(X) - self._placed("origin", X)) @ self._placed("metric", X)
+        """Rows seen from the origin, of length one (n, r), and their lengths before (n, 1): zeros and one at the origin.
+
+        That is where (x - origin) A is no longer than its rounding.
+        """
+        X, metric, origin = dense(X), self._placed("metric", X), self._placed("origin", X)
+        rows = (X - origin) @ metric
         xp = namespace(rows)
-        lengths = xp.linalg.vector_norm(rows, axis=1, keepdims=True)
-        lengths = xp.where(lengths > 0, lengths, xp.ones_like(lengths))
-        return rows / lengths, lengths
+        largest = xp.max(xp.abs(rows), axis=1, keepdims=True)
+        largest = xp.where(largest > 0, largest, xp.ones_like(largest))  # whose squares may overflow
+        lengths = largest * xp.linalg.vector_norm(rows / largest, axis=1, keepdims=True)
+        reach = (xp.abs(X) + xp.abs(origin)) @ xp.linalg.vector_norm(metric, axis=1, keepdims=True)
+        there = lengths > ROUNDINGS * float(np.finfo(dtype_of(rows)).eps) * reach
+        lengths = xp.where(there, lengths, xp.ones_like(lengths))
+        return xp.where(there, rows / lengths, xp.zeros_like(rows)), lengths
 
     def _placed(self, name: str, X: Array) -> Array:
         """The metric or the origin where X is; of another device than the host it stays there for the next time."""
@@ -131,7 +144,7 @@ class MetricKernel(StationaryKernel):
         (U, lengths), (V, others) = self._directions_of(X), self._directions_of(Z)
         squares = squared_distances(base.embed(U), base.embed(V))
         W = float(np.asarray(base.scale)) ** 2 * G * base.slope_over_distance(squares)
-        across_U, across_V = _across(U, W @ V) / lengths, _across(V, W.T @ U) / others
+        across_U, across_V = _across(U, W @ V, lengths), _across(V, W.T @ U, others)
         return -((X - origin).T @ across_U + (Z - origin).T @ across_V)
 
     def row_gradients(self, X: Array, Z: Array, weights: Array) -> Array:
@@ -140,14 +153,14 @@ class MetricKernel(StationaryKernel):
         else:
             U, lengths = self._directions_of(X)
             inner = self.base.row_gradients(U, self.seen(Z), weights)
-            inner = _across(U[:, :, None], inner) / lengths[:, :, None]
+            inner = _across(U[:, :, None], inner, lengths[:, :, None])
         return place(self.metric, like=inner) @ inner
 
     def point_columns(self, n_columns: int) -> int:
         if self.origin is not None:
             raise InputError(
-                "A MetricKernel with an origin has no random features: use data centres (finish='centres'), or leave origin "
-                "out and give rows of length one."
+                "A MetricKernel with an origin has no random features: use those of data centres, "
+                "bochner.features.CentreMap(kernel, centres), or leave origin out and give rows of length one."
             )
         return self.metric.shape[1]
 
@@ -186,15 +199,18 @@ class MetricKernel(StationaryKernel):
         return fetch64(gradient["metric"]).ravel()
 
     def rescaled(self, factor: float) -> Self:
-        """The same times a positive number, the larger the narrower: the metric, or with an origin the scale of the base."""
-        if self.origin is None:
-            return self.replace(scale=factor)
-        return self.replace(base=self.base.replace(scale=factor * np.asarray(self.base.scale)))
+        """The same, narrower by a positive factor: of the metric, or of the scale of the base where there is an origin."""
+        return self.replace(scale=factor)
 
     def before(self, centre: Array, spread: Array) -> Self:
         """The kernel of rows x for which this one sees (x - centre) / spread, for a centre (m,) and a spread (m,)."""
-        kernel = self.replace(scale=1 / spread)
-        return kernel if kernel.origin is None else kernel.replace(origin=kernel.origin + centre)
+        metric = self.metric / np.asarray(spread)[:, None]
+        if self.origin is None:
+            return self.replace(metric=metric)
+        moved = self.origin * spread
+        reach = np.abs(moved) + np.abs(centre)
+        rounding = np.abs(moved + centre) <= ROUNDINGS * float(np.finfo(np.float64).eps) * reach
+        return self.replace(metric=metric, origin=np.where(rounding, 0.0, moved + centre))
 
     @property
     def outer(self) -> Array:
@@ -205,7 +221,7 @@ class MetricKernel(StationaryKernel):
         """The k leading directions (all: None) in which the kernel changes: unit vectors (k, m), and strengths (k,).
 
         They are the left singular vectors of A, each with its largest entry positive, and the singular values: along a
-        direction, a radial kernel is the base of that scale.
+        direction, a radial kernel without an origin is the base of that scale.
         """
         vectors, strengths, _ = np.linalg.svd(self.metric, full_matrices=False)
         rows = vectors.T[:k]
@@ -213,17 +229,25 @@ class MetricKernel(StationaryKernel):
         return rows * np.where(largest < 0, -1.0, 1.0), strengths[:k]
 
 
-def _across(U: Array, G: Array) -> Array:
-    """What is left of rows G without their parts along rows U of length one."""
-    return G - U * namespace(U, G).sum(U * G, axis=1, keepdims=True)
+def _across(U: Array, G: Array, lengths: Array) -> Array:
+    """What is left of rows G without their parts along rows U of length one, over lengths; nothing where U is zero."""
+    xp = namespace(U, G)
+    squares = xp.sum(U * U, axis=1, keepdims=True)
+    return xp.where(squares > 0, G - U * xp.sum(U * G, axis=1, keepdims=True), xp.zeros_like(G)) / lengths
 
 
-def _origin(value: Any, base: StationaryKernel, metric: Array) -> Array:
+def _near_one(metric: Array) -> Array:
+    """A metric whose length does not count, times a power of two where its entries are far from one."""
+    exponent = int(np.frexp(np.abs(metric).max())[1])
+    return np.ldexp(metric, -exponent) if abs(exponent) > FAR_FROM_ONE else metric
+
+
+def _origin(value: Any, base: StationaryKernel, scale: Array, metric: Array) -> Array:
     """The origin of a metric (m, r) as an array (m,), for a radial base with one scale."""
-    if not isinstance(base, RadialKernel) or np.ndim(base.scale):
+    if not isinstance(base, RadialKernel) or np.ndim(base.scale) or scale.ndim:
         raise InputError(
-            f"MetricKernel.base must be a radial kernel with one scale where there is an origin, such as Gaussian(), got "
-            f"{base!r}: leave origin out, or use another base."
+            "MetricKernel with an origin needs a radial base with one scale, such as Gaussian(), and one number as scale, "
+            f"got {base!r} and scale={scale!r}: leave origin out, or use another base."
         )
     try:
         origin = np.array(fetch(value), dtype=np.float64)
@@ -234,6 +258,7 @@ def _origin(value: Any, base: StationaryKernel, metric: Array) -> Array:
             f"MetricKernel.origin must be {metric.shape[0]} finite numbers, one for each row of the metric, got "
             f"shape {origin.shape}" + (" with NaN or infinite entries." if origin.shape == metric.shape[:1] else ".")
         )
+    origin.flags.writeable = False
     return origin
 
 

@@ -163,8 +163,13 @@ def best_of(
     ordered = list(of_recipe.values())
     found: list[Candidate] = []
     for each in ordered[:keep]:
-        same = [one for one in found if (one.recipe[0], one.kind) == (each.recipe[0], each.kind) and each.kind != "given"]
+        same = [one for one in found if each.kind != "given" and _form(one) == _form(each)]
         known = alike is not None and any(each.value <= (1 + alike) * one.value for one in same)
         if each.value <= worse * ordered[0].value and not known:
             found.append(each)
     return found
+
+
+def _form(candidate: Candidate) -> tuple[str, str, bool]:
+    """Family and kind of metric, and whether it sees directions alone."""
+    return candidate.recipe[0], candidate.kind, getattr(candidate.kernel, "origin", None) is None

@@ -147,10 +147,11 @@ class Teacher:
         elif self.earlier is not None:
             scales["earlier"] = self.earlier.scales(n_columns)
         if self.units is not None and n_columns >= MANY_COLUMNS:
-            scales["units"] = self.units
+            units = self.units / self.units.max()
+            scales["units"] = units
             if "full" in self.metric.kinds:
                 sample = dense(folds.in_memory.parts[0].X[:TOGETHER_ROWS])
-                together = brought_together(sample.astype(np.float64, copy=False), self.units)
+                together = brought_together(sample.astype(np.float64, copy=False), units)
                 metrics["together"] = MetricKernel(base=Gaussian(), metric=together)
                 if on_centres:
                     metrics["directions"] = metrics["together"].replace(origin=self.origin)

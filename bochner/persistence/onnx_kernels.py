@@ -27,6 +27,7 @@ from bochner.kernels import (
     SkewedChi2,
     SkewedIntersection,
 )
+from bochner.kernels.metric import ROUNDINGS
 from bochner.kernels.skewed import SkewedKernel
 from bochner.persistence.errors import ModelFileError
 from bochner.persistence.onnx_graph import Graph
@@ -56,7 +57,7 @@ def _homogeneous(graph: Graph, feature_map: HomogeneousMap, rows: str) -> str:
 
 
 def _whitened(graph: Graph, feature_map: CentreMap, rows: str) -> str:
-    inverse = np.linalg.inv(np.asarray(feature_map.factor))
+    inverse = np.linalg.inv(np.tril(np.asarray(feature_map.factor)))
     return graph.add("MatMul", at_centres(graph, feature_map.kernels, rows), inverse.T)
 
 
@@ -115,8 +116,17 @@ def _metric(graph: Graph, kernel: MetricKernel, rows: str, centres: Any) -> str:
         return at_centres(graph, inner, graph.add("MatMul", rows, kernel.metric))
     seen = graph.add("MatMul", graph.add("Sub", rows, kernel.origin[None, :]), kernel.metric)
     length = graph.add("Sqrt", graph.add("ReduceSum", graph.add("Mul", seen, seen), np.array([1]), keepdims=1))
-    length = graph.add("Where", graph.add("Greater", length, 0.0), length, 1.0)
-    return at_centres(graph, inner, graph.add("Div", seen, length))
+    there = graph.add(
+        "Greater", length, graph.times(_reach(graph, kernel, rows), ROUNDINGS * float(np.finfo(graph.dtype).eps))
+    )
+    unit = graph.add("Div", seen, graph.add("Where", there, length, 1.0))
+    return at_centres(graph, inner, graph.add("Where", there, unit, 0.0))
+
+
+def _reach(graph: Graph, kernel: MetricKernel, rows: str) -> str:
+    """What the rounding of rows seen from the origin is in units of: (n, 1)."""
+    sizes = graph.sum(graph.add("Abs", rows), np.abs(np.asarray(kernel.origin))[None, :])
+    return graph.add("MatMul", sizes, np.linalg.norm(kernel.metric, axis=1)[:, None])
 
 
 def _radial(profile: Callable[[Graph, Any, str], str]) -> Callable[..., str]:

@@ -236,6 +236,52 @@ def test_only_directions_count(dtype, rng):
         np.testing.assert_allclose(np.asarray(got), plain, rtol=0, atol=bound)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("convert", [np.asarray, torch.tensor])
+def test_a_row_that_misses_the_origin_by_rounding_is_there(dtype, convert, rng):
+    """A blank image among others, standardised: the kernel of no direction, and no gradient."""
+    X = rng.uniform(0, 1, (30, 60)).astype(dtype)
+    X[3] = 0
+    mean, spread = X.mean(axis=0), X.std(axis=0)
+    seen = (X - mean) / spread
+    kernel = MetricKernel(Gaussian(scale=2.0), rng.standard_normal((60, 60)), origin=-mean.astype(float) / spread)
+    K = np.asarray(kernel.exact(convert(seen), convert(seen)))
+    np.testing.assert_allclose(K[3, np.arange(30) != 3], np.exp(-2), rtol=0, atol=1e-6)
+    gradients = np.asarray(kernel.row_gradients(convert(seen), convert(seen), convert(np.ones((30, 1), dtype))))
+    np.testing.assert_array_equal(gradients[3], 0)
+    sizes = np.linalg.norm(gradients[:, :, 0], axis=1)
+    assert sizes.max() < 3 * np.median(sizes)
+    raw = kernel.before(mean.astype(float), spread.astype(float))
+    np.testing.assert_allclose(
+        np.asarray(raw.exact(convert(X), convert(X))), K, rtol=0, atol=2e-5 if dtype == np.float32 else 1e-12
+    )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "unit"), [(np.float32, 1e-25), (np.float32, 1e20), (np.float64, 1e-170), (np.float64, 1e160)]
+)
+def test_how_long_the_metric_is_does_not_count(dtype, unit, rng):
+    kernel, X, Z = directions_case(Gaussian(), rng)
+    X, Z = X.astype(dtype), Z.astype(dtype)
+    far = kernel.replace(metric=unit * kernel.metric)
+    np.testing.assert_allclose(far(X, Z), kernel(X, Z), rtol=0, atol=100 * float(np.finfo(dtype).eps))
+    at_zero = kernel.replace(origin=np.zeros(4))
+    with np.errstate(all="raise"):
+        np.testing.assert_allclose(
+            at_zero((X * dtype(unit)), Z * dtype(unit)), at_zero(X, Z), rtol=0, atol=100 * float(np.finfo(dtype).eps)
+        )
+
+
+def test_a_scale_is_one_of_the_base(rng):
+    kernel, X, Z = directions_case(Gaussian(), rng)
+    scaled = kernel.replace(scale=2.0)
+    np.testing.assert_allclose(scaled.base.scale, 2 * kernel.base.scale)
+    np.testing.assert_array_equal(scaled.origin, kernel.origin)
+    np.testing.assert_allclose(scaled(X, Z), kernel(X, Z) ** 4, rtol=0, atol=1e-12)
+    with pytest.raises(ValueError, match="one number as scale"):
+        kernel.replace(scale=np.ones(4))
+
+
 def test_the_origin_itself_is_a_row(rng):
     kernel, X, _ = directions_case(Gaussian(), rng)
     some = np.vstack([kernel.origin, X])
@@ -257,7 +303,7 @@ def test_before_a_standardiser(directions, rng):
 
 def test_directions_have_no_random_features(rng):
     kernel, _, _ = directions_case(Gaussian(), rng)
-    with pytest.raises(ValueError, match="finish='centres'"):
+    with pytest.raises(ValueError, match="CentreMap"):
         build_map(kernel, 4, FeatureChoices(n_features=10), np.random.default_rng(0))
 
 
