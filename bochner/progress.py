@@ -216,7 +216,10 @@ class DescentLine(ProgressLine):
 
 
 class StepLine(ProgressLine):
-    """The line of :func:`bochner.metric_learning.learn_metric_kernel`: the bar fills with the steps that are behind."""
+    """The line of :func:`bochner.metric_learning.learn_metric_kernel`: the bar fills with the steps that are behind.
+
+    Without a terminal a step has a line where it begins, and one where it ends if it has come to an error.
+    """
 
     def __init__(self, then: Callable[[dict[str, Any]], None] | None = None, stream: TextIO | None = None) -> None:
         super().__init__(1, then, stream)
@@ -235,6 +238,8 @@ class StepLine(ProgressLine):
         self.n_stages = n_steps
         self._now = {"step": step, "what": what}
         self.show({})
+        if not self.live:  # it may take long, and be the last
+            self._tell()
         tell = entering(self.then)
         if tell is not None:
             tell(step, n_steps, what)

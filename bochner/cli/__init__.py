@@ -12,6 +12,9 @@ from dataclasses import dataclass
 
 import bochner
 
+CLOSED_PIPE = 141
+"""The exit code of commands whose reader has seen enough, as of all that SIGPIPE ends."""
+
 
 @dataclass(frozen=True)
 class Command:
@@ -69,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 130
     except BrokenPipeError:  # whoever reads has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return CLOSED_PIPE
 
 
 def _handed_over(command: Command, prog: str, arguments: list[str]) -> int:

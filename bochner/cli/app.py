@@ -14,7 +14,7 @@ import bochner
 from bochner.cli import APART, OF_APP
 from bochner.cli.running import USAGE, CommandError, guarded, tell
 
-EXIT_CODES = "Exit codes: 0 done, 1 it could not be done, 2 it was asked for wrongly, 130 Ctrl-C."
+EXIT_CODES = "Exit codes: 0 done, 1 it could not be done, 2 it was asked for wrongly, 130 Ctrl-C, 141 a closed pipe."
 
 app = typer.Typer(
     name="bochner",

@@ -6,6 +6,7 @@ import io
 import json
 import re
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr
@@ -25,6 +26,8 @@ PATIENCE = 5.0
 """Seconds before there is a line where no terminal shows a bar: what is done sooner needs none."""
 APART = 2.0
 """Seconds between such lines."""
+STILL = 30.0
+"""Seconds without a line after which the last one comes again: a step may take long."""
 LINE = re.compile(r"\[[#.]+\] ")
 """How a line of progress begins."""
 
@@ -78,7 +81,7 @@ class Bar:
             self._progress.stop()
         model.verbose = int(self.shown or self._in_lines)
         try:
-            with redirect_stderr(Spaced(sys.stderr)) if self._in_lines else nullcontext():
+            with Spaced(sys.stderr) if self._in_lines else nullcontext() as lines, redirect_stderr(lines or sys.stderr):
                 yield
         finally:
             model.verbose = 0
@@ -87,23 +90,53 @@ class Bar:
 
 
 class Spaced(io.TextIOBase):
-    """A stream that passes on what is written to it, but for lines of progress that come too early or too often."""
+    """A stream that passes on what is written to it, but for lines of progress that come too early or too often.
+
+    Within it the last such line comes once more where there has been none for long.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._next = time.monotonic() + PATIENCE
+        self._began = time.monotonic()
+        self._next = self._began + PATIENCE
+        self._again = self._began + PATIENCE
+        self._last = ""
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+
+    def __enter__(self) -> Spaced:
+        threading.Thread(target=self._remind, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._over.set()
 
     def write(self, text: str) -> int:
         """Pass text on, or drop it."""
-        if LINE.match(text):
-            if time.monotonic() < self._next:
-                return len(text)
-            self._next = time.monotonic() + APART
-        return self._stream.write(text)
+        with self._lock:
+            if LINE.match(text):
+                self._last, now = text, time.monotonic()
+                if now < self._next:
+                    return len(text)
+                self._next, self._again = now + APART, now + STILL
+            return self._stream.write(text)
+
+    def remind(self) -> None:
+        """The last line once more, if it is time."""
+        with self._lock:
+            now = time.monotonic()
+            if self._last and now >= self._again:
+                self._stream.write(f"{self._last.rstrip()} (still at it after {now - self._began:.0f} s)\n")
+                self._stream.flush()
+                self._again = now + STILL
 
     def flush(self) -> None:
         """Let the stream show what it has."""
         self._stream.flush()
+
+    def _remind(self) -> None:
+        while not self._over.wait(1.0):
+            self.remind()
 
 
 def follower(bar: Bar) -> Any:
@@ -158,7 +191,7 @@ class Outcome:
     held_rows: int = 0
     """Rows of the fit that the model holds, and its file."""
     distinct_rows: int | None = None
-    """Rows of the fit that differ, where that is known."""
+    """Rows of the fit that differ, where that is known; they are counted where the model holds some of them but not all."""
     kept_for_std: int = 0
     """Bytes of the file that ``predict --std`` alone needs."""
     seconds: float = 0.0

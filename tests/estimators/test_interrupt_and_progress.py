@@ -408,6 +408,7 @@ def test_a_line_of_steps():
     stream, told = io.StringIO(), Told()
     line = StepLine(told, stream)
     line.enters(1, 3, "scales on 80 rows")
+    assert stream.getvalue().endswith("step 1 of 3: scales on 80 rows\n")
     line(record(1, 0.5))
     line.enters(2, 3, "metrics on 80 rows, 20 centres")
     line.enters(3, 3, "the best 4 on 20 unseen rows")
@@ -418,10 +419,10 @@ def test_a_line_of_steps():
         (3, 3, "the best 4 on 20 unseen rows"),
     ]
     shown = stream.getvalue().splitlines()
-    assert [part.count("#") for part in shown] == [0, WIDTH // 3, 2 * WIDTH // 3]  # of what is behind
-    assert shown[0].endswith("step 1 of 3: scales on 80 rows  K: held-out error 0.5")
-    assert shown[1].endswith("step 2 of 3: metrics on 80 rows, 20 centres")
-    assert shown[2].endswith("step 3 of 3: the best 4 on 20 unseen rows")
+    assert [part.count("#") for part in shown] == [0, 0, WIDTH // 3, 2 * WIDTH // 3]  # of what is behind
+    assert shown[1].endswith("step 1 of 3: scales on 80 rows  K: held-out error 0.5")
+    assert shown[2].endswith("step 2 of 3: metrics on 80 rows, 20 centres")
+    assert shown[3].endswith("step 3 of 3: the best 4 on 20 unseen rows")
 
 
 def test_steps_are_counted_by_the_rows_that_are_learned_from(monkeypatch):
