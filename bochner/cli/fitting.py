@@ -20,7 +20,7 @@ from bochner.cli.showing import Bar, Outcome
 from bochner.cli.tasks import Asked, Problem, make_problem, read_views
 from bochner.cli.wording import in_options
 from bochner.descent import family_name
-from bochner.estimators import origin
+from bochner.estimators import provenance
 from bochner.estimators.summary import held_rows
 from bochner.memory import as_bytes
 from bochner.rows.batches import bytes_in_memory, kind_of
@@ -76,7 +76,10 @@ def fit(data: str, output: str, asked: Asked, options: FitOptions, bar: Bar, rep
     model.target_name_ = outcome.target
     if outcome.weight is not None:
         model.weight_name_ = outcome.weight
-    origin.remember(model, outcome.scores, outcome.tested, outcome.refitted is not None, None if data == PIPE else data)
+    if in_blocks:
+        bar.say(f"reading {data} once more, to know it again")
+    path = None if data == PIPE else data
+    provenance.remember(model, outcome.scores, outcome.tested, outcome.refitted is not None, path)
     model.save(output, compact=not options.std)
     outcome.held_rows = held_rows(model)
     outcome.kept_for_std = bytes_for_deviations(model) if options.std else 0
@@ -162,7 +165,9 @@ def _fit_table(data: str, asked: Asked, options: FitOptions, bar: Bar) -> tuple[
         with bar.watching(model):
             model.fit(problem.X, problem.y, sample_weight=problem.weight)
         outcome.refitted, test = problem.n_rows, None  # of which the new model has seen all
-    outcome.distinct_rows = count_distinct((problem if outcome.refitted else train).X)
+    fitted = problem if outcome.refitted else train
+    if 0 < held_rows(model) < fitted.n_rows:
+        outcome.distinct_rows = count_distinct(fitted.X)
     return model, outcome, test
 
 

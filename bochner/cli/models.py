@@ -20,8 +20,8 @@ from bochner.cli.running import USAGE, CommandError, tell
 from bochner.cli.showing import new_console, print_json, print_scores, print_table
 from bochner.cli.tasks import Asked, Problem, make_problem
 from bochner.descent import family_name
-from bochner.estimators import origin
 from bochner.estimators import summary as words
+from bochner.estimators.provenance import fitted_on, tested
 from bochner.rows.csv_files import CsvStyle
 from bochner.tables.columns import UnseenLevelsWarning
 
@@ -167,12 +167,12 @@ def report(model_path: str, data: str | None, output: str, target: str | None, s
 
 def _about_rows(model: Any, data: str | None) -> str | None:
     """That rows are those of the fit, and what was scored on others, where the model knows; None if it does not."""
-    if data is None or not origin.fitted_on(model, data):
+    if data is None or not fitted_on(model, data):
         return None
     text = (
         f"{data} is the file that the model was fitted on, and rows of a fit are predicted better: these scores are too good"
     )
-    found = origin.tested(model)
+    found = tested(model)
     if found is None:
         return f"{text}."
     measure, score = next(iter(next(iter(found.scores.values())).items()))
@@ -224,7 +224,7 @@ def facts(model_path: str) -> dict[str, Any]:
 
 def _scores(model: Any) -> dict[str, Any]:
     """What the fit scored, if the model remembers it."""
-    found = origin.tested(model)
+    found = tested(model)
     if found is None:
         return {}
     return {"scores": found.scores, "tested": found.n_rows, "scored_before_refit": found.refitted}

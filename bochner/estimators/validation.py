@@ -19,7 +19,7 @@ from bochner.engines.dask_rows import is_dask
 from bochner.engines.smaller_blocks import told_of_devices
 from bochner.errors import InputError
 from bochner.estimators.encoding import column_names, encoded, encoder_of
-from bochner.estimators.origin import forget
+from bochner.estimators.provenance import forget
 from bochner.kernels import Kernel
 from bochner.rows import Block, RowSource
 from bochner.standardise import LARGEST

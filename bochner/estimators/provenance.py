@@ -43,9 +43,10 @@ def tested(model: Any) -> Tested | None:
             str(name): {str(measure): float(value) for measure, value in each.items()}
             for name, each in found["scores"].items()
         }
-        return Tested(scores, int(found["n_rows"]), bool(found["refitted"])) if scores else None
-    except (AttributeError, KeyError, TypeError, ValueError):  # of a file of another origin
+        known = Tested(scores, int(found["n_rows"]), bool(found["refitted"]))
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):  # of a file from elsewhere
         return None
+    return known if scores and all(scores.values()) else None
 
 
 def fitted_on(model: Any, path: str) -> bool:
