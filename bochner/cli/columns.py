@@ -39,10 +39,9 @@ def _by_place(model: Any, data: str, batches: Iterator[Any]) -> Iterator[Any]:
 
 def _refuse_names(model: Any, batch: Any, data: str) -> None:
     """An error where the first row of a file that is said to have no line of names looks like one."""
-    first = [str(column[0]) for column in batch.columns if batch.num_rows]
-    known = {*map(str, getattr(model, "feature_names_in_", [])), getattr(model, "target_name_", None)}
-    if found := [cell for cell in first if cell in known]:
-        raise CommandError(f"{named(data)} has names in its first line, such as {found[0]!r}: leave --no-header out.")
+    first = {str(column[0]) for column in batch.columns if batch.num_rows}
+    if (names := _headings(model)) and first.issuperset(names):  # a row may hold some of them by chance
+        raise CommandError(f"{named(data)} has names in its first line, such as {names[0]!r}: leave --no-header out.")
     text = text_columns(model)
     columns = [batch.column(name) for name in batch.schema.names if name not in text]
     if found := [str(column[0]) for column in columns if _has_heading(column)]:
@@ -50,6 +49,15 @@ def _refuse_names(model: Any, batch: Any, data: str) -> None:
             f"{named(data)} seems to have names in its first line, such as {found[0]!r} above numbers: take that line out, "
             "or leave --no-header out if the model was fitted on these names."
         )
+
+
+def _headings(model: Any) -> list[str]:
+    """Names of a model's columns that no row should hold: not numbers, and not levels that the fit has seen."""
+    encoder = getattr(model, "encoder_", None)
+    encodings = [] if encoder is None else [each for each in encoder.encodings if isinstance(each, Levels)]
+    levels = {level for each in encodings for level in each.levels}
+    names = map(str, getattr(model, "feature_names_in_", []))
+    return [name for name in names if not NUMBER.fullmatch(name.strip()) and name not in levels]
 
 
 def _has_heading(column: Any) -> bool:

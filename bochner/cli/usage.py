@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import zip_longest
 from typing import Any
 
 from bochner.cli import COMMANDS
@@ -30,20 +30,26 @@ def in_one_line(error: Any, arguments: Sequence[str], expected: Mapping[str, str
         hint = f" Did you mean {near[0]}?" if near else ""
         return f"{command} has no option {error.option_name}.{hint} See {command} --help."
     if option in expected:
-        return f"{option} must be {expected[option]}, got {_given(option, arguments)!r}."
+        given = _given(option, arguments)
+        return f"{option} must be {expected[option]}, got {'nothing' if given is None else repr(given)}."
     return f"{told.replace('Value error, ', '')}: see {command} --help."
 
 
 def _option(error: Any) -> str:
     """The long name of the option that an error is about, or nothing."""
-    return max(getattr(getattr(error, "param", None), "opts", [""]), key=len)
+    options = getattr(getattr(error, "param", None), "opts", None) or [getattr(error, "option_name", None) or ""]
+    return max(options, key=len)
 
 
-def _given(option: str, arguments: Sequence[str]) -> str:
-    """What was typed for an option."""
-    alone = [value for name, value in pairwise(arguments) if name == option]
-    joined = [each.removeprefix(f"{option}=") for each in arguments if each.startswith(f"{option}=")]
-    return [*alone, *joined][-1]
+def _given(option: str, arguments: Sequence[str]) -> str | None:
+    """What was typed for an option, the last time that it was; None where it ends the line."""
+    found = None
+    for each, value in zip_longest(arguments, arguments[1:]):
+        if each == option:
+            found = value
+        elif each.startswith(f"{option}="):
+            found = each.removeprefix(f"{option}=")
+    return found
 
 
 def _columns(given: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import bochner
+from bochner import cli
 from bochner.cli.fitting import FitOptions, resumable
 from bochner.cli.running import CommandError, Interrupted
 from bochner.cli.tasks import Asked, make_problem, read_views
@@ -74,6 +75,16 @@ CASES = [
     ("fit people.csv --target income --task=sums", 2, "--task must be one of auto, regression, classification, got 'sums'."),
     ("fit people.csv --target income --test 1.5", 2, "--test must be a share between 0 and 0.9, such as 0.2, got '1.5'."),
     ("fit people.csv --target income --seed x", 2, "--seed must be a whole number from 0 to 4294967295, got 'x'."),
+    (
+        "fit people.csv --target income --effort=fast --effort zzz",
+        2,
+        "--effort must be one of fast, default, best, got 'zzz'.",
+    ),
+    (
+        "fit people.csv --target income --effort zzz --effort=yyy",
+        2,
+        "--effort must be one of fast, default, best, got 'yyy'.",
+    ),
     ("fit people.csv --target income --features 1", 2, "--features must be an even whole number of two or more"),
     ("inspect m.safetensors --json=yes", 2, "Option '--json' does not take a value: see bochner inspect --help."),
     ("fit some.csv --target income", 1, "There is no file some.csv. Check the name."),
@@ -134,6 +145,42 @@ CASES = [
     ("export m.safetensors m.pmml", 2, "must end in .onnx"),
     ("demo --folder people.csv", 1, "people.csv"),
 ]
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("--seed", "--seed must be a whole number from 0 to 4294967295, got nothing."),
+        ("--seed 3 --seed", "--seed must be a whole number from 0 to 4294967295, got nothing."),
+        ("--kernel", "Option '--kernel' requires an argument: see bochner fit --help."),
+    ],
+)
+def test_options_at_the_end_of_a_line_that_need_more(typed, said, capfd):
+    assert cli.main(["fit", "people.csv", "--target", "income", *typed.split()]) == 2
+    assert capfd.readouterr().err == f"Error: {said}\n"
+
+
+def test_rows_that_hold_names_of_columns_are_rows(tmp_path):
+    """Numbers that are names of columns too, some names as cells, and a level that is called like its column."""
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 4, (60, 3))
+    words = np.array(["red", "blue", "green", "0"])[rows]
+    pd.DataFrame(rows, columns=list("012")).assign(y=rows.sum(axis=1)).to_csv(tmp_path / "numbers.csv", index=False)
+    pd.DataFrame(words[:, :2], columns=["red", "what"]).assign(y=rows[:, 0]).to_csv(tmp_path / "words.csv", index=False)
+    (tmp_path / "new_numbers.csv").write_text("3,2,2\n0,1,2\n")
+    (tmp_path / "new_words.csv").write_text("red,blue\ngreen,red\n")
+    for name in ("numbers", "words"):
+        done = shell(
+            f"bochner fit {name}.csv -t y --features 10 --kernel gaussian --task regression -o {name}.safetensors && "
+            f"bochner predict {name}.safetensors new_{name}.csv --no-header -o {name}.out.csv",
+            tmp_path,
+        )
+        assert done.returncode == 0, done.stderr
+        assert len((tmp_path / f"{name}.out.csv").read_text().splitlines()) == 3
+    (tmp_path / "new_words.csv").write_text("red,what\ngreen,red\n")
+    done = shell("bochner predict words.safetensors new_words.csv --no-header", tmp_path)
+    assert done.returncode == 1
+    assert "new_words.csv has names in its first line, such as 'what': leave --no-header out." in done.stderr
 
 
 @pytest.mark.parametrize(("typed", "code", "said"), CASES, ids=[case[0] for case in CASES])
