@@ -128,7 +128,14 @@ class Contest:
         return len(splits) + sum(1 + len(self.teacher.metric.stages(some)) for some in learned_on) + 1
 
     def _candidates(self, teacher: Teacher, folds: FoldedRows, starts: Starts) -> list[Candidate]:
-        return or_on_host(folds, lambda some: teacher.candidates(some, starts))
+        ladder = teacher.ladder.records
+        before = len(ladder)
+
+        def of(some: FoldedRows) -> list[Candidate]:
+            del ladder[before:]  # what a device told before it had no more room
+            return teacher.candidates(some, starts)
+
+        return or_on_host(folds, of)
 
     def _judged(self, finalists: list[Candidate], pair: Pair, folds: FoldedRows) -> list[tuple[tuple[Any, ...], Candidate]]:
         """All finalists with their errors on unseen rows, at one size: a smaller one where a device has no room."""

@@ -13,6 +13,7 @@ from bochner.features.fourier import FourierMap
 from bochner.folds import Folds, Rows
 from bochner.full_ridge import FullRidge
 from bochner.metric_learning import MetricPlan, Steps, Teacher, contest, finish, room, search
+from bochner.metric_learning.stages import Stage
 from bochner.statistics import MomentSum
 
 torch = pytest.importorskip("torch")
@@ -296,6 +297,20 @@ def test_kernels_are_compared_on_the_host(monkeypatch, module):
         model = on_centres().fit(X, y)
     assert {kind for kind, _ in seen} == {Folds}
     np.testing.assert_allclose(model.predict(X), on_centres(device=None).fit(X, y).predict(X), rtol=0, atol=0.05)
+
+
+def test_what_was_compared_before_the_host_is_not_told_twice(monkeypatch):
+    """On a device that has room for the first stage of a search, and none for the second."""
+    stages = Stage(60, 30, steps=1, keep=3), Stage(120, 60, steps=1, keep=2)
+    monkeypatch.setattr(MetricPlan, "stages", lambda *_: stages)
+    X, y = problem()
+    whole = on_centres(device=None).fit(X, y)
+    seen = room_to_compare(monkeypatch, search, 30)
+    with pytest.warns(SmallerBlocksWarning, match=ON_HOST):
+        model = on_centres().fit(X, y)
+    assert {(DeviceFolds, 30), (Folds, 30), (Folds, 60)} == set(seen)
+    ours, others = ([row for row in each.selection_ if row["stage"] == "search 1"] for each in (model, whole))
+    assert 0 < len(ours) == len(others)
 
 
 @pytest.mark.parametrize("step", ["descend", "starts"])
