@@ -23,6 +23,8 @@ with larger numbers the squared deviations would, and they are refused."""
 FAINT = 2.0**-963
 """The unit of targets none of which is beyond SMALLEST: divided by it, to the last bit, they and what is computed with them
 keep the digits that numbers near the end of their range do not have."""
+ROUNDING = 1e-12
+"""Spreads below this part of the largest number may be what rounding leaves of constant columns."""
 SAFE_IN_FLOAT32 = 1e-8, 1e37
 """Between them centres and spreads can be taken off and divided by in float32, for rows up to 1e30."""
 FARTHEST, FARTHEST_IN_FLOAT32 = 1e250, 1e15
@@ -122,7 +124,7 @@ class Standardiser:
     @classmethod
     def of_sums(cls, sums: ColumnSums, *, centred: bool = True) -> Standardiser:
         """The same from sums over the rows; not ``centred`` for sparse rows."""
-        share = 1e-12 if centred else 1e-7  # squares of sparse rows are a difference, which loses half of the digits
+        share = ROUNDING if centred else 1e-7  # squares of sparse rows are a difference, which loses half of the digits
         spread, rounding = sums.spread, share * _unit(sums.largest)
         _refuse_largest(np.where(spread > rounding, sums.largest, 0.0))
         spread = _positive(spread, rounding)
@@ -130,10 +132,14 @@ class Standardiser:
 
     @classmethod
     def of_targets(cls, sums: ColumnSums) -> Standardiser:
-        """The same of targets, whose spreads need no reciprocals: those next to nothing get a unit of their size."""
-        plain = cls.of_sums(sums)
+        """The same of targets, whose spreads need no reciprocals: those below SMALLEST count too.
+
+        Where no target is beyond SMALLEST, squares are zero and the spread is not known: FAINT takes its place.
+        """
+        plain, own = cls.of_sums(sums), sums.spread
+        spread = np.where(own > ROUNDING * _unit(sums.largest), own, plain.spread)
         faint = (sums.largest > 0) & (sums.largest <= SMALLEST)
-        return replace(plain, spread=np.where(faint, FAINT, plain.spread))
+        return replace(plain, spread=np.where(faint, FAINT, spread))
 
     @classmethod
     def identity(cls, n_columns: int) -> Standardiser:

@@ -6,7 +6,7 @@ import pytest
 from bochner import KernelRegressor
 from bochner.kernels import SkewedChi2
 from bochner.solvers.normal_equations import CentredMoments
-from bochner.standardise import ColumnSums, Standardiser
+from bochner.standardise import ColumnSums, Standardiser, column_sums
 from bochner.statistics import Moments
 from tests.hostile.cases import Case
 from tests.hostile.estimators import attempt
@@ -212,8 +212,24 @@ def test_targets_that_are_next_to_nothing_are_learned_like_others(unit):
     y = np.round(40 * np.sin(4 * X[:, 0]))
     model = KernelRegressor("gaussian", n_features=32, alpha=1e-6, random_state=0)
     plain, small = (model.fit(X, targets).predict(X) for targets in (y, y * unit))
-    roundings = 40 * 5e-324 / unit  # one for each coefficient, and those of the mean
+    roundings = 8 * 5e-324 / unit  # those of the targets in their mean and sums; predictions of zero would be 40 off
     np.testing.assert_allclose(small / unit, plain, rtol=0, atol=1e-9 + roundings)
+
+
+@pytest.mark.parametrize("unit", [1e-291, 1e-289, 1e-287])
+def test_small_targets_that_vary_by_a_small_part_are_learned_like_others(unit):
+    """Their spread is below the smallest whose reciprocal is a number, and they themselves are not."""
+    X = np.linspace(0, 1, 30)[:, None]
+    y = 1 + 0.01 * np.sin(4 * X[:, 0])
+    model = KernelRegressor("gaussian", n_features=32, alpha=1e-6, random_state=0)
+    plain, small = (model.fit(X, targets).predict(X) for targets in (y, y * unit))
+    assert np.abs(plain - y).max() < 1e-4
+    np.testing.assert_allclose(small / unit, plain, rtol=0, atol=1e-8)
+
+
+def test_small_targets_that_are_constant_but_for_rounding_stay_so():
+    targets = 1e-289 * (1 + np.array([[0.0], [2e-16], [-2e-16]]))
+    assert Standardiser.of_targets(column_sums(targets, np.ones(3))).spread.item() == 1.0
 
 
 def test_the_least_penalty_counts_for_long_features_only():
