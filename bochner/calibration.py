@@ -11,7 +11,7 @@ from scipy.special import log_softmax, logsumexp, softmax
 from bochner.arrays import Array
 
 FEW_ROWS = 30
-"""Held-out rows below which offsets are held back the more."""
+"""Held-out rows, counted by what their weights are worth, below which offsets are held back the more."""
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,14 @@ class SoftmaxCalibration:
         Offsets are standard normal beforehand, so that classes of few rows have small ones; of fewer than FEW_ROWS rows in
         all they are narrower, since so few say little of how frequent classes are. By Laplace's rule of succession
         a label counts as a chance of 1 - 1 / (n + 2) of its class: n rows that were all predicted right are no proof of
-        certainty.
+        certainty. Of rows of very different weights n is the number of equal ones that say as much.
         """
         n_classes = decisions.shape[1]
-        spread = _unit(decisions)
-        doubt = 1 / (len(labels) + 2)
+        spread, n = _unit(decisions), _worth(weights)
+        doubt = 1 / (n + 2)
         chances = np.where(labels[:, None] == np.arange(n_classes), 1 - doubt, doubt / (n_classes - 1))
         shares = weights / weights.sum()
-        held = max(1.0, FEW_ROWS / len(labels)) / len(labels)
+        held = max(1.0, FEW_ROWS / n) / n
 
         def loss(parameters: Array) -> tuple[float, Array]:
             log_p = log_softmax(parameters[0] / spread * decisions + parameters[1:], axis=1)
@@ -55,7 +55,7 @@ class SoftmaxCalibration:
         It says which decisions are better, without taking part in what they become.
         """
         n, n_classes = decisions.shape
-        doubt = 1 / (n + 2)
+        doubt = 1 / (_worth(weights) + 2)
         spread = _unit(decisions)
         scaled, shares = decisions / spread, weights / weights.sum()
         mixed = (1 - doubt * n_classes / (n_classes - 1)) * scaled[np.arange(n), labels]
@@ -75,6 +75,11 @@ class SoftmaxCalibration:
     def __call__(self, decisions: Array) -> Array:
         """Probabilities (n, c) that sum to one."""
         return softmax(self.slope * decisions + self.offsets, axis=1)
+
+
+def _worth(weights: Array) -> float:
+    """How many rows of equal weight say as much as rows of these weights: their number, where they are equal (Kish, 1965)."""
+    return float(weights.sum() ** 2 / (weights @ weights))
 
 
 def _unit(decisions: Array) -> float:

@@ -99,7 +99,8 @@ def test_shifted_decisions_have_the_order_of_the_probabilities(n_classes):
 
 def test_log_loss_is_that_of_the_best_slope():
     decisions, labels, weights = problem(3)
-    doubt = 1 / 202  # a label counts as a chance of 1 - 1 / (n + 2) of its class
+    n = weights.sum() ** 2 / np.sum(weights**2)  # rows of equal weight that say as much
+    doubt = 1 / (n + 2)  # a label counts as a chance of 1 - 1 / (n + 2) of its class
     chances = np.where(labels[:, None] == np.arange(3), 1 - doubt, doubt / 2)
     shares = (weights / weights.sum())[:, None]
     best = min(
@@ -109,3 +110,17 @@ def test_log_loss_is_that_of_the_best_slope():
     assert found == pytest.approx(best, rel=1e-4)
     assert found > SoftmaxCalibration.log_loss(decisions + np.eye(3)[labels], labels, weights)
     np.testing.assert_allclose(SoftmaxCalibration.log_loss(7 * decisions, labels, weights), found, rtol=1e-6)
+
+
+def test_rows_of_next_to_no_weight_say_nothing():
+    """Three rows that count, and fifty of the same decisions that do not, are held back as three are."""
+    rng = np.random.default_rng(0)
+    three = rng.standard_normal((3, 3))
+    labels = np.array([0, 1, 1])
+    decisions, others = np.tile(three, (18, 1)), np.tile([2, 2, 0], 17)
+    weights = np.concatenate([np.ones(3), np.full(51, 1e-12)])
+    among = SoftmaxCalibration.fit(decisions, np.concatenate([labels, others]), weights)
+    alone = SoftmaxCalibration.fit(three, labels, np.ones(3))
+    np.testing.assert_allclose(among(three), alone(three), rtol=0, atol=1e-3)
+    equal = SoftmaxCalibration.fit(decisions, np.concatenate([labels, others]), np.full(54, 7.0))
+    assert np.abs(equal(three) - alone(three)).max() > 0.1

@@ -149,6 +149,10 @@ PINNED = {
         "KernelClassifier squared torch full-metric",
         "negative-zero+plain text 1e-300 reversed float64 60 2 2835",
     ),
+    "probabilities calibrated on rows of which a few have all the weight": (
+        "KernelClassifier squared torch full-metric",
+        "float16+bool three 1e12 C float32 60 70 0",
+    ),
     "held-out errors of nothing, rounded further below zero": (
         "KernelRegressor squared blocks plain",
         "int64 outlier float32 csc float32 60 3 1784",
