@@ -78,7 +78,7 @@ class SoftmaxCalibration:
 
 
 def _worth(weights: Array) -> float:
-    """How many rows of equal weight say as much as rows of these weights: their number, where they are equal (Kish, 1965)."""
+    """How many rows of equal weight say as much as rows of these weights (Kish, 1965): all, where these are equal."""
     return float(weights.sum() ** 2 / (weights @ weights))
 
 
