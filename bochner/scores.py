@@ -42,7 +42,10 @@ def measures_of_numbers(true: Array, predicted: Array, weight: Array | None = No
 def measures_of_classes(
     true: Array, predicted: Array, classes: Array, probabilities: Array | None = None, weight: Array | None = None
 ) -> dict[str, float]:
-    """Accuracy, its mean over classes, and, given probabilities (n, c) of the classes, log loss and Brier score."""
+    """Accuracy, its mean over classes, and, given probabilities (n, c) of the classes, log loss and Brier score.
+
+    The last is the sum over all classes, which for two is twice that of one of them.
+    """
     true, classes = np.asarray(true), np.asarray(classes)
     weight = np.ones(len(true)) if weight is None else weight
     right = np.asarray(predicted) == true

@@ -271,11 +271,17 @@ def demo(
 ) -> None:
     """Make a small table, fit it, and show what came of it."""
     from pathlib import Path
+    from tempfile import TemporaryDirectory
 
     from bochner.cli import data, demo, fitting, showing, tasks
 
     Path(folder).mkdir(parents=True, exist_ok=True)
     table, model = str(Path(folder) / "houses.csv"), str(Path(folder) / "houses.safetensors")
+    with TemporaryDirectory() as apart:
+        made = Path(apart) / "houses.csv"
+        data.write_batches(str(made), demo.houses().to_batches())
+        if Path(table).exists() and Path(table).read_bytes() != made.read_bytes():
+            raise CommandError(f"{table} holds rows of another kind, which would be lost: name another folder by --folder.")
     data.write_batches(table, demo.houses().to_batches())
     if not json:
         sys.stdout.write(f"bochner fit {table} --target price --features 500 -o {model}\n")

@@ -401,6 +401,17 @@ def test_lines_of_a_file_are_not_broken(capsys):
     assert third.startswith("It holds 1,000 rows of the data")
 
 
+def test_the_demo_keeps_a_table_that_is_there(tmp_path):
+    (tmp_path / "try").mkdir()
+    (tmp_path / "try" / "houses.csv").write_text("a,b\n1,2\n")
+    done = shell("bochner demo --folder try", tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Error: try/houses.csv holds rows of another kind, which would be lost: name another folder by --folder.\n"
+    )
+    assert (tmp_path / "try" / "houses.csv").read_text() == "a,b\n1,2\n"
+
+
 def test_demo(tmp_path):
     done = shell("bochner demo --folder try && bochner predict try/houses.safetensors try/houses.csv | wc -l", tmp_path)
     assert done.returncode == 0, done.stderr
