@@ -91,7 +91,8 @@ def _manifests(rows: list[Row], manifests: dict[str, Any]) -> list[str]:
     made: dict[str, list[str]] = {}
     for row in rows:
         made.setdefault(row["manifest"], []).append(f"{row['set']} {row['method']}")
-    return [f"{', '.join(names)}: {describe(manifests[name])}" for name, names in made.items()]
+    told = ((", ".join(names), manifests[name]) for name, names in made.items() if name in manifests)
+    return [f"{names}: {describe(about)}" for names, about in told]
 
 
 def _mean(values: list[float], digits: int) -> str:

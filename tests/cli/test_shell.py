@@ -18,7 +18,8 @@ from bochner.cli.fitting import count_distinct
 from bochner.cli.scoring import hold_out
 from bochner.cli.showing import Bar, Outcome, Spaced
 from bochner.cli.tasks import Asked, make_problem
-from bochner.estimators.provenance import fitted_on, tested
+from bochner.estimators import provenance
+from bochner.estimators.provenance import fitted_on
 from tests.cli.shell import ROOT, people, shell
 from tests.tables.tables import cells_for_onnx
 
@@ -256,10 +257,10 @@ def test_what_the_fit_scored_stays_with_the_model(folder):
 
 def test_a_model_that_is_fitted_again_forgets_what_it_scored(folder):
     model = bochner.load(folder / "class.safetensors")
-    assert tested(model).n_rows == 48
+    assert provenance.tested(model).n_rows == 48
     new = pd.read_csv(folder / "new.csv")
     model.fit(new[["age", "city", "since", "noise"]], new["class"])
-    assert tested(model) is None
+    assert provenance.tested(model) is None
     assert not fitted_on(model, str(folder / "people.csv"))
 
 
@@ -278,7 +279,7 @@ def test_a_model_that_is_fitted_again_forgets_what_it_scored(folder):
 )
 def test_scores_that_make_no_sense_are_none(found):
     """Files may come from anywhere."""
-    assert tested(SimpleNamespace(test_scores_=found)) is None
+    assert provenance.tested(SimpleNamespace(test_scores_=found)) is None
 
 
 def test_models_of_earlier_versions_are_inspected(folder):
