@@ -29,6 +29,9 @@ TURNS = {
     8: Image.Transpose.ROTATE_90,
 }
 """What brings the pixels upright. From 5 on, height and width change places."""
+FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
+"""What is read: the fewer decoders a file can reach, the better."""
+Image.init()  # so that no file makes Pillow look for its decoders
 SIXTEEN_BITS = ("I;16", "I;16L", "I;16B", "I;16N")
 LABEL_MODES = ("1", "L", "P", "I", *SIXTEEN_BITS)
 BROKEN = (
@@ -125,7 +128,7 @@ def _opened(path: str | Path) -> Iterator[Image.Image]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of large images, which are reduced, and of odd headers, which do no harm
-            with Image.open(path) as image:
+            with Image.open(path, formats=FORMATS) as image:
                 yield image
     except ImageError:
         raise

@@ -217,3 +217,11 @@ def test_a_mask_of_colours_is_refused(tmp_path, pixels):
     Image.fromarray(pixels).save(tmp_path / "a.png")
     with pytest.raises(ImageError, match=r"a\.png: a mask must hold one label a pixel.*RGB"):
         read_labels(tmp_path / "a.png")
+
+
+def test_other_formats_are_no_images(tmp_path):
+    """Decoders that nobody asked for are out of reach of a file, whatever it is called."""
+    Image.new("RGB", (4, 4)).save(tmp_path / "picture.jpg", format="TGA")
+    assert Image.open(tmp_path / "picture.jpg").format == "TGA"
+    with pytest.raises(ImageError, match="not an image"):
+        read_image(tmp_path / "picture.jpg")
