@@ -222,6 +222,7 @@ def test_a_mask_of_colours_is_refused(tmp_path, pixels):
 def test_other_formats_are_no_images(tmp_path):
     """Decoders that nobody asked for are out of reach of a file, whatever it is called."""
     Image.new("RGB", (4, 4)).save(tmp_path / "picture.jpg", format="TGA")
-    assert Image.open(tmp_path / "picture.jpg").format == "TGA"
+    with Image.open(tmp_path / "picture.jpg") as image:
+        assert image.format == "TGA"
     with pytest.raises(ImageError, match="not an image"):
         read_image(tmp_path / "picture.jpg")
