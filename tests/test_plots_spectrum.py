@@ -242,6 +242,18 @@ def test_errors_with_fewer_features_are_computed_once(regressor, rows, monkeypat
     assert len(asked) == 1 + len(set(asked))  # the most of them twice: once to see whether there are sums
 
 
+def test_a_kernel_of_directions_is_not_drawn_as_one_of_differences():
+    model = copy.copy(default_regressor())
+    assert "kernel of one column" in [each.title for each in pictures(model)]
+    metric = np.eye(model.n_features_in_)
+    model.kernel_ = MetricKernel(Gaussian(), metric, origin=np.zeros(len(metric)))
+    titles = [each.title for each in pictures(model)]
+    assert "relevance of the columns" in titles
+    assert not {"kernel of one column", "kernel of two columns"} & set(titles)
+    with pytest.raises(ValueError, match="use plot_metric"):
+        plot_learned_kernel(model)
+
+
 # -- candidates -----------------------------------------------------------------------------------------------------------
 
 

@@ -115,7 +115,7 @@ def _of_kernel(model: Any) -> Iterator[Picture]:
             lambda ax: plot_relevance(model, ax),
             rows=min(20, len(model.relevance_by_name(by="column"))),
         )
-    if hasattr(model, "kernel_"):
+    if hasattr(model, "kernel_") and getattr(model.kernel_, "origin", None) is None:
         first, *second = leading_columns(model, 2)
         yield Picture(
             "learned",

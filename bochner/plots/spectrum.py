@@ -63,6 +63,11 @@ def plot_learned_kernel(
     'change of bmi'
     """
     kernel = require(model, "kernel_", "KernelRegressor, KernelClassifier, KernelRidgeGD or FourierFeatures")
+    if getattr(kernel, "origin", None) is not None:
+        raise InputError(
+            "plot_learned_kernel draws kernels of differences, and this one sees in which direction a row lies: use "
+            "plot_metric or plot_directions."
+        )
     pair = columns if isinstance(columns, tuple | list) else (columns,)
     if len(pair) not in (1, 2):
         raise InputError(f"columns must be one column or two, got {len(pair)} of them.")
