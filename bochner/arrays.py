@@ -197,7 +197,9 @@ def cholesky(matrix: Array, shift: float = 0.0, *, clean: bool = False) -> tuple
     if not is_foreign(matrix):
         matrix[np.diag_indices_from(matrix)] += shift
         failed = tiled.cholesky(matrix)
-        return np.asfortranarray(np.tril(matrix)) if clean and not failed else matrix, failed
+        if clean and not failed:
+            tiled.clear_above(matrix)
+        return matrix, failed
     xp = namespace(matrix)
     if hasattr(xp.linalg, "cholesky_ex"):  # PyTorch's, which says so where there is none
         xp.linalg.diagonal(matrix)[...] += shift

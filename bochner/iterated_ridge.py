@@ -9,8 +9,10 @@ targets y_c, it is
 and an iteration is two products with K, 4 n M operations for each target, and four triangular solves: against 2 n M^2
 operations for G itself. The features of the centres themselves are the rows of L, and centres are like rows, so that
 G + W alpha I is about W B, with B = (1/M) L' (I - 11'/M) L + alpha I: a Cholesky factor of B is the preconditioner (Rudi,
-Carratino and Rosasco, 2017). Ten to fifty iterations do. Penalties are tried several at a time: K is read once for all of
-them, and one factor serves for penalties that are not far from its own.
+Carratino and Rosasco, 2017). M centres span the directions of least variance by chance alone, which B has too little of:
+with a penalty ten times as large it takes a third less iterations. Ten to fifty do. Penalties are tried several at a time:
+K is read once for all of them, one factor serves for penalties that are not far from its own, and the solutions of some
+are where others begin.
 """
 
 from __future__ import annotations
@@ -40,9 +42,11 @@ from bochner.solvers.penalty_search import PENALTIES
 START = float(np.log(1e-6))
 """Where the search for a penalty begins if nobody says so."""
 DECADE = float(np.log(10))
-"""Its first steps; the last ones are half of it."""
+"""Its steps."""
 REACH = 1.5 * DECADE
 """How far from a factor's own penalty (in logarithms) it serves."""
+CAUTION = 30.0
+"""The penalty of the preconditioner, in units of the lowest one that it is for."""
 GAIN = 1e-3
 """Errors that differ by this part or less are equal to the search."""
 SEARCH_SLACK = 10.0
@@ -80,7 +84,7 @@ class IteratedHeldOutError:
     ``max_iter`` the most iterations that one solution may take. ``budget`` is the room for the kernel between rows and
     centres: bytes, text such as "4GB", or None for half of what is free where the rows are. It is kept in the precision of
     the rows where that fits, else rounded to float32 where that fits and the factor L bears it, and else made anew in every
-    iteration. (Beside it there are three matrices of the size of L, or on a GPU without room for them L alone.) There
+    iteration. (Beside it there are two matrices of the size of L, or on a GPU without room for them L alone.) There
     is no gradient.
 
     Remembers the kernel values of the latest map until its model is fitted.
@@ -226,17 +230,13 @@ class Factors(Protocol):
 
 
 class OwnMatrix:
-    """Factors in a matrix of their own, beside one that holds B."""
+    """Factors in a matrix of their own, where B is made anew for each."""
 
     def __init__(self, factor: Array) -> None:
-        self._matrix = _second_moments(factor)
+        self._factor = factor
 
     def at(self, alpha: float) -> Factor:
-        return factorise_fresh(self._fresh, alpha)
-
-    def _fresh(self) -> Array:
-        matrix = self._matrix
-        return namespace(matrix).asarray(matrix, copy=True) if is_foreign(matrix) else matrix.copy(order="F")
+        return factorise_fresh(lambda: _second_moments(self._factor), alpha)
 
 
 class SameMatrix:
@@ -263,7 +263,7 @@ def factors_of(factor: Array) -> Factors:
 
 
 class Preconditioner:
-    """(1/W) B^-1 by one Cholesky factor, made anew for penalties far from its own."""
+    """(1/W) B^-1 by one Cholesky factor, made anew for penalties far from its own. The lowest one takes most iterations."""
 
     def __init__(self, factors: Factors, size: int) -> None:
         self._threads = few_threads(size)
@@ -273,11 +273,11 @@ class Preconditioner:
 
     def near(self, logs: Sequence[float], weight: float) -> Callable[[Array], Array]:
         """What multiplies residuals (M, k) for penalties of these logarithms, and rows of a sum W of weights."""
-        if self._factor is None or max(abs(each - self._at) for each in logs) > REACH:
-            self._factor = None
-            self._at = 0.5 * (min(logs) + max(logs))
+        lowest = min(logs)
+        if self._factor is None or abs(lowest - self._at) > REACH:
+            self._factor, self._at = None, lowest
             with self._threads():
-                self._factor = self._factors.at(float(np.exp(self._at)))
+                self._factor = self._factors.at(CAUTION * float(np.exp(lowest)))
         factor = self._factor
 
         def multiply(residual: Array) -> Array:
@@ -337,6 +337,20 @@ class CentreSystem:
         sums = self.ridge.products.there_and_back(self.parts, dual, lambda s, w: w * (s - centre), self.weights)
         return self.ridge.whiten(sums)
 
+    def start(self, known: Sequence[Array], logs: Sequence[float]) -> Array:
+        """For each penalty the coefficients of the least objective that some known ones (M, c) add up to: (M, J c)."""
+        xp, c, some = namespace(self.right), self.right.shape[1], len(known)
+        products = self.times(xp.concat(list(known), axis=1))
+        columns: list[list[Array]] = [[] for _ in logs]
+        for j in range(c):
+            basis = xp.stack([coef[:, j] for coef in known], axis=1)
+            squares = fetch64(basis.T @ products[:, [k * c + j for k in range(some)]])
+            right, lengths = fetch64(basis.T @ self.right[:, j]), fetch64(basis.T @ basis)
+            for column, log_alpha in zip(columns, logs, strict=True):
+                shares = np.linalg.lstsq(squares + self.weight * np.exp(log_alpha) * lengths, right)[0]
+                column.append(basis @ place(shares, like=basis))
+        return xp.stack([each for column in columns for each in column], axis=1)
+
     def solve(self, logs: Sequence[float], start: Array | None, tol: float) -> CentreSolution:
         """The regressions of penalties of these logarithms, side by side; ``start`` (M, J c) are coefficients."""
         xp, c = namespace(self.right), self.right.shape[1]
@@ -376,11 +390,11 @@ class PenaltyTrials:
         self.n_iter = 0
 
     def downhill(self, start: float, low: float, high: float) -> float:
-        """The logarithm of the best penalty: decades downhill from ``start``, half ones, and a parabola at the end.
+        """The logarithm of the best penalty: decades downhill from ``start``, half of one, and a parabola at the end.
 
         Of penalties whose errors are equal to within GAIN the largest counts as the best, which is the easiest to solve.
         """
-        self._try([start - DECADE, start, start + DECADE], low, high)
+        self._try([start, start + DECADE], low, high)
         while True:
             before, best = len(self.trials), self._best(GAIN)
             if best == max(self.trials):
@@ -389,7 +403,7 @@ class PenaltyTrials:
                 self._try([best - DECADE], low, high)  # one at a time: the lower, the more iterations
             if len(self.trials) == before:
                 break
-        self._try([best - DECADE / 2, best + DECADE / 2], low, high)
+        self._try([best + DECADE / 2 if self._vertex() > best else best - DECADE / 2], low, high)
         return self._vertex()
 
     def exactly(self, log_alpha: float) -> Trial:
@@ -423,11 +437,7 @@ class PenaltyTrials:
 
     def _solved(self, logs: Sequence[float], tol: float) -> list[Trial]:
         c = self.system.right.shape[1]
-        xp = namespace(self.system.right)
-        start = None
-        if self.trials:
-            nearest = [min(self.trials, key=lambda other: abs(other - each)) for each in logs]
-            start = xp.concat([self.trials[each].coef for each in nearest], axis=1)
+        start = self.system.start([trial.coef for trial in self.trials.values()], logs) if self.trials else None
         solution = self.system.solve(logs, start, tol)
         self.n_iter += solution.n_iter
         scores = self.ridge.products.there([self.held], self.ridge.dual(solution.coef)) + solution.intercept

@@ -21,6 +21,8 @@ TILE = 512
 """Rows and columns of a tile of a matrix that is written to. Smaller matrices are left to BLAS, in one piece."""
 STRIP = 1024
 """Rows that one thread solves for, or multiplies, at a time."""
+SOLVED_WHOLE = 2048
+"""Rows of a triangle with which few right sides are left to LAPACK, which is slow with larger ones."""
 SOLVE_COLUMNS = 128
 """Columns of a triangle that are solved for at a time; all else is matrix products."""
 
@@ -94,6 +96,13 @@ def cholesky(matrix: Array) -> bool:
     return cholesky(rest)
 
 
+def clear_above(matrix: Array) -> None:
+    """Set what is above the diagonal of a matrix (d, d) to zero."""
+    for columns in row_blocks(0, len(matrix), TILE):
+        matrix[: columns.start, columns] = 0.0
+        matrix[columns, columns] = np.tril(matrix[columns, columns])
+
+
 def substitute(rows: Array, triangle: Array, back: bool = False) -> None:
     """Overwrite every row r of (n, d) by L^-1 r, or by L^-T r to go ``back``, L the lower triangle (d, d)."""
     _each(lambda some: _substitute(rows[some], triangle, back), row_blocks(0, len(rows), STRIP))
@@ -101,13 +110,14 @@ def substitute(rows: Array, triangle: Array, back: bool = False) -> None:
 
 def solve(triangle: Array, right: Array) -> Array:
     """(L L')^-1 times right, (d,) or (d, c), L the lower triangle (d, d)."""
-    if right.ndim == 1 or right.shape[1] <= SOLVE_COLUMNS or len(triangle) <= TILE:
+    few = right.ndim == 1 or right.shape[1] <= SOLVE_COLUMNS
+    if len(triangle) <= (SOLVED_WHOLE if few else TILE):
         with same_bits():
             return lapack.dpotrs(triangle, right, lower=1)[0]
-    rows = np.array(right.T, order="C")
+    rows = np.array(np.atleast_2d(right.T), order="C")
     substitute(rows, triangle)
     substitute(rows, triangle, back=True)
-    return rows.T
+    return rows.T.reshape(right.shape)
 
 
 def product(left: Array, right: Array) -> Array:

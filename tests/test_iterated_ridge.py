@@ -103,6 +103,35 @@ def test_all_rows_as_centres_are_kernel_ridge():
     np.testing.assert_allclose(predict(feature_map, X, coef, intercept), peer.predict(X) + intercept, rtol=0, atol=1e-6)
 
 
+def test_solutions_that_are_known_are_added_up_to_the_least_objective(rng):
+    folds = data(c=2, weighted=True)
+    feature_map = centre_map(folds)
+    rows, logs = folds.parts[1], [np.log(1e-3), np.log(1e-5)]
+    system = CentreRidge(feature_map, folds, logs[0], None, 200, EXACT).system([1])
+    known = [rng.standard_normal((40, 2)) for _ in range(3)]
+    features = feature_map.forward(rows.X)
+    mean = rows.weights @ features / rows.weights.sum()
+    roots = np.sqrt(rows.weights)[:, None]
+    targets = roots * (rows.targets - rows.weights @ rows.targets / rows.weights.sum())
+    found = system.start(known, logs)
+    for k, log_alpha in enumerate(logs):
+        for j in range(2):
+            basis = np.stack([coef[:, j] for coef in known], axis=1)
+            shift = np.sqrt(rows.weights.sum() * np.exp(log_alpha))
+            design = np.vstack([roots * (features - mean) @ basis, shift * basis])
+            shares = np.linalg.lstsq(design, np.concatenate([targets[:, j], np.zeros(40)]))[0]
+            np.testing.assert_allclose(found[:, 2 * k + j], basis @ shares, rtol=1e-8)
+
+
+def test_a_solution_that_is_known_is_where_its_penalty_begins():
+    folds = data(c=2)
+    system = CentreRidge(centre_map(folds), folds, np.log(1e-4), None, 200, EXACT).system([1])
+    logs = [np.log(1e-3), np.log(1e-4)]
+    solved = system.solve(logs, None, EXACT)
+    again = system.start([solved.coef[:, :2], solved.coef[:, 2:]], logs)
+    np.testing.assert_allclose(again, solved.coef, rtol=0, atol=1e-7 * np.abs(solved.coef).max())
+
+
 @pytest.mark.parametrize("start", [None, 1e-1, 1e-5, 1e-9])
 @pytest.mark.parametrize("size", [20, 150])
 def test_the_penalty_is_the_best_of_a_grid(start, size):

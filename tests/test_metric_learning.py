@@ -1,5 +1,7 @@
 """Metrics from gradients of fits on centres: formulas, invariances, limits."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -56,7 +58,7 @@ def test_a_direction_of_two_columns_is_found():
         Starts((get_kernel("gaussian"),), {"isotropic": np.ones(4)}),
         (Stage(240, 180, 3, keep=1),),
         ("diagonal", "full"),
-        criterion=HeldOutError,
+        criterion=lambda stage: HeldOutError,
         rng=np.random.default_rng(0),
     )
     assert found[0].kind == "full"
@@ -154,6 +156,34 @@ def test_width_goes_down_the_error():
     here = space(made())
     narrow = Candidate(Gaussian(scale=np.full(4, 8.0)), "isotropic", "given")
     assert here.best_width(narrow, 2.0).value < here.evaluate(narrow).value
+
+
+def test_the_search_for_a_width_ends_where_it_hardly_helps(monkeypatch):
+    here, tried = space(made()), []
+
+    def evaluate(candidate, *, gradient=False):
+        step = float(np.log2(candidate.kernel.scale[0]))
+        tried.append(step)
+        return replace(candidate, value=values[round(step)])
+
+    monkeypatch.setattr(here, "evaluate", evaluate)
+    start = Candidate(Gaussian(scale=np.ones(4)), "isotropic", "given")
+    values = {0: 1.0, 1: 0.9, 2: 0.8995, 3: 0.5, -1: 2.0}
+    assert here.best_width(start, 2.0).value == 0.8995
+    assert tried == [0, 1, 2]
+    tried.clear()
+    values = {0: 1.0, 1: 1.0, -1: 0.9, -2: 0.95}
+    assert here.best_width(start, 2.0).value == 0.9
+    assert tried == [0, 1, -1, -2]
+
+
+def test_a_penalty_falls_as_rows_grow():
+    candidate = Candidate(Gaussian(), "isotropic", "given", log_alpha=np.log(1e-3), n_rows=1000)
+    assert np.exp(candidate.penalty_for(4000)) == pytest.approx(1e-3 / 4)
+    assert replace(candidate, n_rows=None).penalty_for(4000) == candidate.log_alpha
+    assert Candidate(Gaussian(), "isotropic", "given").penalty_for(10) is None
+    here = space(made())
+    assert here.evaluate(candidate).n_rows == here.folds.n
 
 
 def test_rescaled_kernels_see_distances_times_a_number():

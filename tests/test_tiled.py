@@ -44,6 +44,14 @@ def test_there_is_none_of_an_indefinite_matrix(d):
 
 
 @pytest.mark.parametrize("d", SIZES)
+def test_what_is_above_the_diagonal_is_cleared(d):
+    matrix = np.asfortranarray(np.random.default_rng(0).standard_normal((d, d)))
+    expected = np.tril(matrix)
+    tiled.clear_above(matrix)
+    np.testing.assert_array_equal(matrix, expected)
+
+
+@pytest.mark.parametrize("d", [*SIZES, tiled.SOLVED_WHOLE + 1])
 @pytest.mark.parametrize("columns", [None, 1, 200])
 def test_solve(d, columns):
     A = positive(d)

@@ -23,6 +23,8 @@ TILES_A_BLOCK = 8
 SMALL_PRODUCT, FEW_COLUMNS = 10**6, 16
 """Products of this many multiplications or fewer are made by OpenBLAS without a copy of the factors in another order, which
 would take most of the time where the second one has few columns."""
+ONE_BY_ONE = 3
+"""Columns up to which OpenBLAS is faster with each of them by itself."""
 DEVICE_BLOCK_BYTES = 2**29
 LEAST_ROWS = 8
 
@@ -59,20 +61,20 @@ class KernelProducts:
         xp = namespace(dual)
 
         def of_block(tiles: list[Stretch]) -> Array:
-            return xp.concat([self._block(tile) @ dual for tile in tiles], axis=0)
+            return xp.concat([_product(self._block(tile), dual) for tile in tiles], axis=0)
 
         return xp.concat(list(self._map(of_block, some, dual.shape[1])), axis=0)
 
     def back(self, some: Sequence[int], values: Array) -> Array:
         """K' values for values (n, k) in float64, of the rows of some tables: (M, k)."""
-        return self._sum(lambda tile: self._block(tile).T @ values[tile.among, :], some, values.shape[1])
+        return self._sum(lambda tile: _product(self._block(tile).T, values[tile.among, :]), some, values.shape[1])
 
     def there_and_back(self, some: Sequence[int], dual: Array, between: Callable[..., Array], *rows: Array) -> Array:
         """K' between(K dual, *rows) for dual (M, k), block by block of ``rows``, arrays (n, ...), in one pass: (M, k)."""
 
         def of_tile(tile: Stretch) -> Array:
             values = self._block(tile)
-            return values.T @ between(values @ dual, *(each[tile.among] for each in rows))
+            return _product(values.T, between(_product(values, dual), *(each[tile.among] for each in rows)))
 
         return self._sum(of_tile, some, dual.shape[1])
 
@@ -126,6 +128,16 @@ class KernelProducts:
         for _ in map_blocks(lambda rows: self._kernels.forward(X[rows], out=out[rows]), blocks):
             pass
         return out
+
+
+def _product(matrix: Array, columns: Array) -> Array:
+    """The matrix times some columns."""
+    if is_foreign(matrix) or not 1 < columns.shape[1] <= ONE_BY_ONE:
+        return matrix @ columns
+    result = np.empty((matrix.shape[0], columns.shape[1]), order="F")
+    for j in range(columns.shape[1]):
+        np.matmul(matrix, columns[:, j], out=result[:, j])
+    return result
 
 
 def room_for_values(like: Array, budget: Any = None) -> float:

@@ -81,8 +81,11 @@ class CentreKernels:
         return out
 
     def square(self) -> Array:
-        """k(C, C), (M, M), some rows at a time: so large a matrix has no room for its like beside it."""
+        """k(C, C), (M, M), some rows at a time: so large a matrix has no room for its like beside it. NumPy's is in Fortran
+        order."""
         size = self.n_features
+        if is_plain(self.centres):
+            return self.forward(self.centres).T
         out = namespace(self.centres).empty((size, size), dtype=self.centres.dtype, device=device(self.centres))
         for rows in row_blocks(0, size, max(FEW_ROWS, DEVICE_BYTES // (8 * size))):
             out[rows, :] = self.forward(self.centres[rows, :])
@@ -158,10 +161,8 @@ class CentreMap:
     def _factorised(self) -> tuple[Array, float]:
         if self.triangle is not None:
             return place(self.triangle, like=double(self.centres[:0, :])), float("nan")
-        centres = double(self.centres)
-        kernels = CentreKernels(self.kernel, centres)
-        make = kernels.square if is_foreign(centres) else lambda: self.kernel.exact(centres, centres)
-        return factorise(make, eps=float(np.finfo(dtype_of(self.centres)).eps))
+        kernels = CentreKernels(self.kernel, double(self.centres))
+        return factorise(kernels.square, eps=float(np.finfo(dtype_of(self.centres)).eps))
 
     @cached_property
     def _triangle(self) -> Array:

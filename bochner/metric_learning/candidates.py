@@ -34,12 +34,20 @@ class Candidate:
     error: float = np.inf
     """The squared error."""
     log_alpha: Any = None
+    n_rows: int | None = None
+    """The rows that this penalty is for; None: not known."""
     gain: float = 0.0
     """By which part the last step lowered its error."""
     power: float | None = None
     """One of POWERS; None: not chosen yet."""
     evaluation: Any = field(default=None, repr=False)
     feature_map: FeatureMap | None = field(default=None, repr=False)
+
+    def penalty_for(self, n_rows: int) -> Any:
+        """The penalty to begin with for so many rows: rows x penalty stays, the noise in units of the function."""
+        if self.log_alpha is None or self.n_rows is None:
+            return self.log_alpha
+        return self.log_alpha + float(np.log(self.n_rows / n_rows))
 
     @property
     def recipe(self) -> tuple[str, str, str]:

@@ -31,11 +31,13 @@ GRADIENT_ROWS = 16_000
 SPREAD_ROWS = 256
 """Rows whose distances say how wide a kernel is."""
 FIRST_FACTOR, NEXT_FACTOR = 2.0, 1.4
-"""By how much distances change from one trial to the next where a start begins, and where a metric is new."""
+"""By how much distances change from one trial to the next where a start begins, and after the last step of a metric."""
 LARGER_FACTOR = 1.3
 """The same where a kernel comes to a larger size, which carries narrower kernels: wider ones are not tried."""
 FARTHEST = 4
 """Most trials in one direction."""
+HELPS = 2e-3
+"""Another trial in a direction is made where the last one has lowered the error by this part of it."""
 POWERS = (1.0, 0.75, 0.5)
 """Powers p of the metric A A' = G^p that are tried at the first step of every size; the next ones keep the best of them.
 
@@ -97,9 +99,10 @@ class CentreSpace:
         error = min(candidate.error, 1.0) / 4
         lowest = float(np.clip(error / (LARGEST_VARIANCE * self.folds.n), LOWEST_PENALTY, 1e-2))
         bounds = lowest, HIGHEST_PENALTY
-        found = self.criterion.evaluate(feature_map, candidate.log_alpha, gradient=gradient, bounds=bounds)
+        start = candidate.penalty_for(self.folds.n)
+        found = self.criterion.evaluate(feature_map, start, gradient=gradient, bounds=bounds)
         value = found.value if self.measure is None else self.measure(self.criterion.held_out(feature_map, found))
-        tried = replace(candidate, value=value, error=found.value, log_alpha=found.log_alpha)
+        tried = replace(candidate, value=value, error=found.value, log_alpha=found.log_alpha, n_rows=self.folds.n)
         return replace(tried, evaluation=found, feature_map=feature_map)
 
     def best_width(self, candidate: Candidate, factor: float, *, narrower_only: bool = False) -> Candidate:
@@ -110,13 +113,14 @@ class CentreSpace:
         """The same of a candidate that has been evaluated here."""
         best = candidate
         for step in (factor,) if narrower_only else (factor, 1 / factor):
-            before = best.value
             for k in range(1, FARTHEST + 1):
+                before = best.value
                 trial = self.evaluate(replace(best, kernel=rescaled(candidate.kernel, step**k)))
-                if trial.value >= best.value:
+                if trial.value < before:
+                    best = trial
+                if not trial.value < (1 - HELPS) * before:
                     break
-                best = trial
-            if best.value < before:
+            if best.value < candidate.value:
                 break
         return best
 
@@ -174,9 +178,10 @@ class CentreSpace:
 
     def _by_products(self, candidate: Candidate, kind: str, steps: int, rank: int | None) -> Candidate:
         best = current = candidate
-        for _ in range(steps):
-            grown = self._grown(current, kind, rank)
-            current = self.width_around(min(grown, key=lambda each: each.value), NEXT_FACTOR)
+        for step in range(1, steps + 1):
+            current = min(self._grown(current, kind, rank), key=lambda each: each.value)
+            if step == steps:
+                current = self.width_around(current, NEXT_FACTOR)
             if current.value < best.value:
                 best = replace(current, gain=_gain(current, best))
             elif current.value > GIVE_UP * best.value:

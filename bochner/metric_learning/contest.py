@@ -203,7 +203,7 @@ def judged(
     if judge.n < sizes.FEW_ROWS:
         stage = replace(stage, n_centres=judge.n)
     every_row = judge.n >= sizes.FEW_ROWS and teacher.metric.every_row(judge)
-    criterion = FullHeldOutError if every_row else teacher.criterion
+    criterion = FullHeldOutError if every_row else teacher.criterion_on_centres(judge, stage)
     space = CentreSpace(judge, stage, criterion, teacher.rng, every_row=every_row, measure=teacher.measure)
     if "centres" in teacher.metric.finishes:
         for candidate in finalists:

@@ -6,8 +6,6 @@ import warnings
 from dataclasses import replace
 from typing import Any, cast
 
-import numpy as np
-
 from bochner.arrays import gpu_of
 from bochner.criteria import Criterion
 from bochner.descent import Descent, Level
@@ -117,10 +115,7 @@ def _improved(found: Candidate, before: Candidate, space: CentreSpace, teacher: 
 
 
 def _on_every_row(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> tuple[Candidate, Criterion]:
-    """The candidate with every row a centre: searched once more on some of the rows, then one regression of all.
-
-    From some rows to all, rows x penalty stays, which is the variance of noise in units of that of the function.
-    """
+    """The candidate with every row a centre: searched once more on some of the rows, then one regression of all."""
     options: dict[str, Any] = {"every_row": True, "measure": teacher.measure}
     stage = Stage(folds.n if folds.n <= sizes.AT_ONCE else sizes.TRIAL_ROWS, folds.n, 0, keep=1)
     space = CentreSpace(folds, stage, FullHeldOutError, teacher.rng, **options)
@@ -131,8 +126,7 @@ def _on_every_row(folds: FoldedRows, candidate: Candidate, teacher: Teacher) -> 
     if space.folds.n == folds.n:
         return found, space.criterion
     whole = CentreSpace(folds, replace(stage, n_rows=folds.n), FullHeldOutError, teacher.rng, **options)
-    carried = found.log_alpha + float(np.log(space.folds.n / folds.n))
-    return whole.evaluate(replace(found, log_alpha=carried)), whole.criterion
+    return whole.evaluate(found), whole.criterion
 
 
 def _by_sums(folds: FoldedRows, work: float, n_centres: int) -> bool:

@@ -19,7 +19,7 @@ METRIC_FAMILIES = ("gaussian", "matern32", "matern12", "cauchy")
 """Families tried by kernel="auto", on centres; the last is not radial, and keeps its scales."""
 FEW_STAGE = Stage(2000, 400, 2, keep=40, worse=3.0, every=True)
 """The only stage of the search where rows are few: nearly all candidates stay, so that each is judged on every part."""
-ITERATED_MATRICES = 3
+ITERATED_MATRICES = 2
 """Matrices of all pairs of centres that a last regression by iterations on the host holds at a time."""
 FULL_ROWS = 65_000
 """Rows up to which a device makes them all centres, from a factor of the whole kernel matrix."""

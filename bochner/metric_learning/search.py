@@ -78,7 +78,7 @@ def search(
     stages: Sequence[Stage],
     kinds: Sequence[str],
     *,
-    criterion: Callable[[Any], Criterion],
+    criterion: Callable[[Stage], Callable[[Any], Criterion]],
     rng: np.random.Generator,
     rank: int | None = None,
     way: str = "products",
@@ -91,14 +91,14 @@ def search(
     """Take all candidates through the stages: those that stay at the end, the best first, with its width of that size.
 
     At the first stage every start is tried as it is, and a metric of each kind grows from it; at the next ones each goes on
-    with its own kind. Centres are some of the rows of a stage, or ``every_row``. ``way`` is one of WAYS. A start that stays
-    as it was is a candidate too, unless the metric ``must`` be of one of the kinds. A stage that a device has no room for
-    becomes a smaller one.
+    with its own kind. ``criterion`` says what makes the held-out errors of a stage. Centres are some of its rows, or
+    ``every_row``. ``way`` is one of WAYS. A start that stays as it was is a candidate too, unless the metric ``must`` be of
+    one of the kinds. A stage that a device has no room for becomes a smaller one.
     """
     staying: list[Candidate] = []
 
     def take(stage: Stage) -> tuple[CentreSpace, list[Candidate]]:
-        space = CentreSpace(folds, stage, criterion, rng, every_row=every_row, measure=measure)
+        space = CentreSpace(folds, stage, criterion(stage), rng, every_row=every_row, measure=measure)
         if begin is not None:
             begin(space)
         if not staying:

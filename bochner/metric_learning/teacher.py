@@ -13,6 +13,7 @@ import numpy as np
 from bochner.arrays import Array, dense, fetch64, is_foreign, namespace
 from bochner.criteria import Criterion
 from bochner.descent import Descent, Level, Plan, descend
+from bochner.engines.devices import DeviceFolds
 from bochner.evidence import learn_by_evidence
 from bochner.features import FeatureChoices
 from bochner.folds import FoldedRows, Folds
@@ -24,6 +25,7 @@ from bochner.metric_learning.candidates import Candidate, brought_together
 from bochner.metric_learning.centre_space import CentreSpace, Measure
 from bochner.metric_learning.plan import MetricPlan
 from bochner.metric_learning.search import Starts, search
+from bochner.metric_learning.stages import Stage
 from bochner.single_kernel import FeatureSpace, default_levels
 
 EVIDENCE_ROWS = 800
@@ -37,6 +39,8 @@ MANY_COLUMNS = 50
 that brings columns together which vary together, of rows as they are and of their directions from zero."""
 TOGETHER_ROWS = 4000
 """Rows that say which columns do."""
+ITERATED_CENTRES = 2000
+"""Centres, for each target, from which a regression by iterations is quicker than one by sums of products on the host."""
 START_FEATURES, START_ROWS = 512, 12_000
 """Random features and rows on which scales are learned before the metric is."""
 SCALED_FAMILIES = 1
@@ -112,7 +116,7 @@ class Teacher:
     choices: FeatureChoices
     place: Callable[[Folds], FoldedRows]
     iterated: Callable[[Any], Criterion] | None = None
-    """The criterion of a last regression on many centres; None: the same as of all others."""
+    """The criterion of regressions on many centres; None: the same as of all others."""
     units: Array | None = None
     """The spread of each column before it was standardised: scales at which columns count as they came."""
     origin: Array | None = None
@@ -123,6 +127,14 @@ class Teacher:
     steps: Steps = field(default_factory=Steps)
     earlier: Kernel | None = None
     """The kernel of an earlier fit, which is a start too."""
+
+    def criterion_on_centres(self, folds: FoldedRows, stage: Stage) -> Callable[[Any], Criterion]:
+        """What makes held-out errors on the centres of a stage, some of the rows."""
+        in_memory = isinstance(folds, Folds) and not isinstance(folds, DeviceFolds)
+        some = min(stage.n_rows, folds.n) >= 2 * stage.n_centres >= 2 * ITERATED_CENTRES * folds.n_targets
+        if self.iterated is None or not in_memory or not some or self.metric.way != "products":
+            return self.criterion
+        return self.iterated
 
     def descend(self, folds: FoldedRows) -> Descent:
         """Scales by the gradient of the held-out error on random features.
@@ -177,13 +189,14 @@ class Teacher:
         def record(space: CentreSpace, candidate: Candidate, number: int) -> None:
             self.ladder.add(candidate, f"search {number}", "centres", **space.size)
 
+        every_row, full = self.metric.every_row(folds), partial(FullHeldOutError, precision=ROUGH)
         return search(
             folds,
             starts,
             self.metric.stages(folds),
             self.metric.kinds,
-            criterion=partial(FullHeldOutError, precision=ROUGH) if self.metric.every_row(folds) else self.criterion,
-            every_row=self.metric.every_row(folds),
+            criterion=(lambda _: full) if every_row else partial(self.criterion_on_centres, folds),
+            every_row=every_row,
             rng=self.rng,
             rank=self.metric.rank,
             way=self.metric.way,

@@ -56,6 +56,16 @@ def test_against_the_matrix(kernels, tables, kept, where, rng):
         np.testing.assert_allclose(np.asarray(one), two, rtol=0, atol=2 * unit * size)
 
 
+@pytest.mark.parametrize("columns", range(1, 6))
+def test_any_number_of_columns(kernels, tables, columns, rng):
+    K = np.vstack([kernels.forward(X) for X in tables])
+    products = KernelProducts(kernels, tables, np.float64)
+    everything = range(len(tables))
+    dual, values = rng.standard_normal((K.shape[1], columns)), rng.standard_normal((len(K), columns))
+    np.testing.assert_allclose(products.there(everything, dual), K @ dual, rtol=0, atol=1e-13 * 4 * K.shape[1])
+    np.testing.assert_allclose(products.back(everything, values), K.T @ values, rtol=0, atol=1e-13 * 4 * len(K))
+
+
 def test_rows_of_float32_have_values_of_float32_and_sums_of_float64(kernels, tables, rng):
     single = [X.astype(np.float32) for X in tables]
     K = np.vstack([kernels.place(single[0]).forward(X) for X in single])
