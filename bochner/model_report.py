@@ -14,7 +14,7 @@ import numpy as np
 import bochner
 from bochner.estimators.encoding import column_names, origin_names
 from bochner.estimators.provenance import tested
-from bochner.estimators.summary import facts, held_rows, kernel_in_words, seconds_in_words, spectra, steps
+from bochner.estimators.summary import beside_shares, facts, held_rows, kernel_in_words, seconds_in_words, spectra, steps
 from bochner.plots.overview import Picture, has_full_metric, pictures
 from bochner.plots.selection import compared, in_words
 from bochner.plots.spectrum import visible_directions
@@ -183,7 +183,7 @@ def _quality(model: Any, X: Any, y: Any, weight: Any, about: str, drawn: list[Pi
 def _unit(model: Any) -> str:
     """What a held-out error is a number of, to the end of the sentence."""
     if hasattr(model, "classes_") or getattr(model, "loss", "squared") != "squared":
-        return f" (mean {getattr(model, 'loss', 'squared')} loss)."
+        return f" (mean {getattr(model, 'loss', 'squared')} loss){beside_shares(model)}."
     return f" of the variance of the target: {1 - model.validation_error_:.1%} of it is predicted."
 
 

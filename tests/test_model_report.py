@@ -123,6 +123,13 @@ def test_scores_of_classes_are_those_of_scikit_learn(models):
     np.testing.assert_allclose([float(row[3].rstrip("%")) / 100 for row in rows], precision, atol=6e-4)
 
 
+def test_the_error_of_classes_is_beside_that_of_a_constant(models):
+    model = models["classifier"][0]
+    told = blocks(model_page(model), "How good it is", Text)[0].text
+    beside = "(mean squared loss), where 1 is what predicting the shares of the classes scores. Kernel"
+    assert f"{model.validation_error_:.4g} {beside}" in told
+
+
 def test_bars_are_spoken_of_where_there_are_any(models):
     model, X, y = models["regressor"]
     captions = []

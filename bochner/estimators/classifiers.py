@@ -65,7 +65,8 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
     calibration_ : SoftmaxCalibration
         From scores to probabilities.
     validation_error_ : float
-        Mean held-out loss; for the squared loss, of the standardised class indicators.
+        Mean held-out loss; for the squared loss, of the standardised class indicators, where predicting the shares of the
+        classes scores 1.
     selection_ : list of dict
         What was compared on the way to kernel, metric and finish; errors are log losses.
     kernel_, scale_, metric_, finish_, relevance_, alpha_, families_, history_, n_iter_, converged_
@@ -187,7 +188,10 @@ class KernelClassifier(ScoreClassifier, KernelMachine):
     def _fit_labels(self, X: Array, y: Any, labels: Array, weights: Array) -> LearnedKernel:
         """Learn from rows (n, m), numbers of their classes (n,) and weights (n,)."""
         self._class_weights = self._weights_of_classes(np.bincount(labels[weights > 0], minlength=len(self.classes_)))
-        return self._learn(X, y, self._indicators(labels), weights * self._class_weights[labels])
+        weights = weights * self._class_weights[labels]
+        learned = self._learn(X, y, self._indicators(labels), weights)
+        self._keep_loss_of_shares(np.bincount(labels, weights, minlength=len(self.classes_)))
+        return learned
 
     def _learn_blocks(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> LearnedKernel:
         """Learn from rows in blocks; ``classes`` are all labels, where they are known."""

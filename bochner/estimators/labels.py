@@ -7,6 +7,7 @@ from copy import copy
 from typing import Any
 
 import numpy as np
+from scipy.special import entr
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.class_weight import compute_class_weight
@@ -117,6 +118,8 @@ class ScoreClassifier(ClassifierMixin):
     class_weight: Any
     classes_: Array
     calibration_: SoftmaxCalibration
+    _loss_of_shares: float | None = None
+    """What predicting the shares of the classes scores, as ``validation_error_`` counts; None in models of earlier files."""
 
     @abstractmethod
     def _scores(self, X: Any) -> Array:
@@ -167,6 +170,21 @@ class ScoreClassifier(ClassifierMixin):
         targets = self._indicators(np.arange(len(self.classes_)))
         machine: Any = self  # which standardises targets as it likes
         self._target_standardiser = machine._standardise_targets(targets, sums.weights * self._class_weights)
+        self._keep_loss_of_shares(sums.weights * self._class_weights)
+
+    def _keep_loss_of_shares(self, weights: Array) -> None:
+        """What the best constant scores, by the weight of all rows of each class (n_classes,)."""
+        machine: Any = self  # which has standardised targets by now
+        shares = weights / weights.sum()
+        if self.loss == "squared":
+            targets = machine._target_standardiser(self._indicators(np.arange(len(shares))))
+            found = np.mean(shares @ (targets - shares @ targets) ** 2)
+        elif self.loss == "multinomial":
+            found = entr(shares).sum()
+        else:
+            columns = shares[1:] if len(shares) == 2 else shares
+            found = np.sum(entr(columns) + entr(1 - columns))
+        self._loss_of_shares = float(found)
 
     def _mean_class_weight(self, sums: ClassSums) -> float:
         """The mean over all rows, by their weights, of the weights of their classes."""

@@ -360,7 +360,9 @@ class MultipleKernelClassifier(ScoreClassifier, MultipleKernelMachine):
             weights = check_weights(sample_weight, parts[0])
             self.classes_, labels = np.unique(check_labels(self, parts[0], y), return_inverse=True)
             self._class_weights = self._weights_of_classes(np.bincount(labels[weights > 0], minlength=len(self.classes_)))
-            learned = self._learn(parts, y, self._indicators(labels), weights * self._class_weights[labels])
+            weights = weights * self._class_weights[labels]
+            learned = self._learn(parts, y, self._indicators(labels), weights)
+            self._keep_loss_of_shares(np.bincount(labels, weights, minlength=len(self.classes_)))
         self.calibration_ = SoftmaxCalibration.fit(*self._decisions(learned.held_out), learned.held_out.rows.weights)
         self._warn_if_rough()
         return self

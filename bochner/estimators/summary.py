@@ -121,12 +121,18 @@ def _error(model: Any) -> str:
     if error is None:
         return ""
     if hasattr(model, "classes_"):
-        text = f"mean {getattr(model, 'loss', 'squared')} loss {error:.4g}"
+        text = f"mean {getattr(model, 'loss', 'squared')} loss {error:.4g}{beside_shares(model)}"
     elif getattr(model, "loss", "squared") != "squared":
         text = f"mean {model.loss} loss {error:.4g}, in units of standardised targets"
     else:
         text = f"{error:.4g} of the variance of the target" + _deviation(model)
     return f"{text}; it chose the model, and new rows do somewhat worse"
+
+
+def beside_shares(model: Any) -> str:
+    """What a held-out error of a classifier is beside, to the end of the clause; nothing where that is not known."""
+    known = getattr(model, "_loss_of_shares", None)
+    return "" if known is None else f", where {known:.4g} is what predicting the shares of the classes scores"
 
 
 def _deviation(model: Any) -> str:

@@ -4,11 +4,20 @@ import re
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from sklearn import config_context
 
-from bochner import FourierFeatures, KernelClassifier, KernelRegressor, MultipleKernelRegressor
+from bochner import (
+    FourierFeatures,
+    KernelClassifier,
+    KernelRegressor,
+    MultipleKernelClassifier,
+    MultipleKernelRegressor,
+)
 from bochner.estimators.summary import held_rows
 from bochner.exact import KernelRidgeGD
+from bochner.losses import LOSSES
+from bochner.rows import from_arrays
 from tests.default_models import default_regressor
 from tests.estimators.learners import regressor, table
 
@@ -49,6 +58,33 @@ def test_summaries_of_other_models():
     every_one = default_regressor()
     assert lines(every_one)["fitted on"] == "120 data centres, all rows of the fit, which a file of the model holds"
     assert [held_rows(each) for each in (every_one, centres, many)] == [120, 30, 0]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("loss", ["squared", *LOSSES])
+@pytest.mark.parametrize("learner", [KernelClassifier, MultipleKernelClassifier])
+def test_errors_of_classifiers_are_beside_that_of_a_constant(learner, loss, n_classes):
+    """The least loss of scores that are the same for all rows, by the weights of rows and classes."""
+    X, y = table()
+    labels = np.searchsorted(np.quantile(y, [0.7, 0.9]), y) % n_classes
+    weights, of_class = np.linspace(0.5, 2, len(y)), np.array([1.0, 3.0, 2.0])[:n_classes]
+    options = {"loss": loss, "n_features": 10, "alpha": 1e-2, "class_weight": dict(enumerate(of_class)), "random_state": 0}
+    targets = np.eye(n_classes)[labels]
+    targets = targets if loss == "multinomial" else 2 * targets - 1
+    targets = targets[:, 1:] if n_classes == 2 and loss != "multinomial" else targets
+    total = weights * of_class[labels] / np.sum(weights * of_class[labels])
+    if loss != "squared":
+        least = minimize(lambda f: total @ LOSSES[loss].values(np.tile(f, (len(y), 1)), targets), targets[0] * 0).fun
+    elif learner is KernelClassifier:  # which standardises its targets
+        least = 1.0
+    else:
+        least = np.mean(total @ (targets - total @ targets) ** 2)
+    for given in ((X, labels, weights), (from_arrays(X, labels, weights),)):
+        model = learner("gaussian", **options).fit(*given)
+        told = lines(model)["held-out error"]
+        assert told.startswith(f"mean {loss} loss {model.validation_error_:.4g}, where ")
+        found = re.search(r"where ([\d.]+) is what predicting the shares of the classes scores; it chose", told)
+        assert float(found[1]) == pytest.approx(least, rel=6e-4)
 
 
 def test_a_fit_says_how_long_it_took_and_further_rows_add_to_it(monkeypatch):
