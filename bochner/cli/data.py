@@ -68,6 +68,14 @@ def check_writable(path: str) -> None:
         ) from None
 
 
+def check_ending(path: str, endings: Sequence[str], name: str, example: str) -> None:
+    """An error where an output is not called as what is written there; a folder and a device are for others to judge."""
+    if Path(path).suffix.lower() in endings or (os.path.exists(path) and not os.path.isfile(path)):
+        return
+    among = f"{', '.join(endings[:-1])} or {endings[-1]}" if len(endings) > 1 else endings[0]
+    raise CommandError(f"{name} must end in {among}, got {path!r}: give a name such as {example}.", code=USAGE)
+
+
 def find_column(name: str, names: Sequence[str], path: str, option: str) -> str:
     """A column that was asked for, or an error with the nearest names."""
     if name in names:

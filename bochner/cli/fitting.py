@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bochner.cli.data import PIPE, check_writable, find_column, read_batches, read_table, style_of
+from bochner.cli.data import PIPE, check_ending, check_writable, find_column, read_batches, read_table, style_of
 from bochner.cli.running import USAGE, CommandError, Interrupted, tell
 from bochner.cli.scoring import baselines, hold_out, scores
 from bochner.cli.showing import Bar, Outcome
@@ -26,6 +26,8 @@ from bochner.memory import as_bytes
 from bochner.rows.batches import bytes_in_memory, kind_of
 from bochner.rows.csv_files import CsvStyle
 
+PAGE = (".html", ".htm")
+"""How names of pages end."""
 MANY_ROWS = 20_000
 """Rows from which on it is said how to be quicker."""
 COPIES = 4
@@ -63,9 +65,11 @@ def fit(data: str, output: str, asked: Asked, options: FitOptions, bar: Bar, rep
     check_apart(
         {"-o": output, "--report": report}, {"the data": data, "--test-file": options.test_file, "--views": options.views}
     )
-    for path in (output, report):
-        if path is not None:
-            check_place(path)
+    check_ending(output, [".safetensors"], "-o", "model.safetensors")
+    check_place(output)
+    if report is not None:
+        check_ending(report, PAGE, "--report", "report.html")
+        check_place(report)
     if options.views is not None and options.std:
         raise CommandError("--std is for one kernel, and --views makes many: leave one of them out.", code=USAGE)
     began = time.perf_counter()

@@ -14,14 +14,15 @@ import numpy as np
 
 from bochner.arrays import Array
 from bochner.cli.columns import batches_for, rows_for, text_columns
-from bochner.cli.data import PIPE, by_number, find_column, read_table, write_batches
-from bochner.cli.fitting import check_apart, check_place, write_report
+from bochner.cli.data import PIPE, by_number, check_ending, find_column, read_table, write_batches
+from bochner.cli.fitting import PAGE, check_apart, check_place, write_report
 from bochner.cli.running import USAGE, CommandError, tell
 from bochner.cli.showing import new_console, print_json, print_scores, print_table
 from bochner.cli.tasks import Asked, Problem, make_problem
 from bochner.descent import family_name
 from bochner.estimators import summary as words
 from bochner.estimators.provenance import fitted_on, tested
+from bochner.rows.batches import SUFFIXES_OF_TABLES
 from bochner.rows.csv_files import CsvStyle
 from bochner.tables.columns import UnseenLevelsWarning
 
@@ -50,6 +51,8 @@ def load_model(path: str) -> Any:
 def predict(model_path: str, data: str, output: str, *, std: bool, proba: bool, keep: Sequence[str], style: CsvStyle) -> int:
     """Predict all rows of a file, batch by batch, and write them; how many there were."""
     check_apart({"-o": output}, {"the model": model_path, "the data": data})
+    if output != PIPE:
+        check_ending(output, SUFFIXES_OF_TABLES, "-o", "predictions.csv")
     model = load_model(model_path)
     name = type(model).__name__
     if proba and not hasattr(model, "predict_proba"):
@@ -143,6 +146,7 @@ def _arrow(values: Array, digits: int | None = None) -> Any:
 def report(model_path: str, data: str | None, output: str, target: str | None, style: CsvStyle) -> str:
     """Write the page about a model; its path."""
     check_apart({"-o": output}, {"the model": model_path, "--data": data})
+    check_ending(output, PAGE, "-o", "report.html")
     model = load_model(model_path)
     check_place(output)
     test = None
@@ -290,11 +294,7 @@ def _short(value: Any) -> str:
 
 def export(model_path: str, output: str) -> None:
     """Write a model as a graph of ONNX."""
-    if Path(output).suffix.lower() != ".onnx":
-        raise CommandError(
-            f"{output} must end in .onnx, the one format that models are exported to: give a name such as model.onnx.",
-            code=USAGE,
-        )
+    check_ending(output, [".onnx"], "OUTPUT", "model.onnx")
     model = load_model(model_path)
     check_place(output)
     import bochner

@@ -19,6 +19,8 @@ Source = Path | BinaryIO
 BATCH_ROWS = 2**15
 CSV_BYTES = 2**22
 """What is read of a CSV at a time; its types are guessed from the first of it."""
+SUFFIXES_OF_TABLES = (*(end for end, kind in SUFFIXES.items() if kind in ("csv", "parquet", "arrow")), *JSON_SUFFIXES)
+"""How names of files end that are tables."""
 PACKED = 5.0
 """How many times larger than itself a compressed file is taken to be."""
 
@@ -32,10 +34,9 @@ def kind_of(source: Source) -> str:
         return "json"
     found = format_by_name(source)
     if found not in ("csv", "parquet", "arrow"):
-        known = [*(suffix for suffix, name in SUFFIXES.items() if name in ("csv", "parquet", "arrow")), *JSON_SUFFIXES]
         raise InputError(
-            f"{source} has none of the suffixes {', '.join(known)} (.gz and such after .csv, .tsv and .jsonl): rename it, "
-            "or pipe CSV and give -."
+            f"{source} has none of the suffixes {', '.join(SUFFIXES_OF_TABLES)} (.gz and such after .csv, .tsv and .jsonl): "
+            "rename it, or pipe CSV and give -."
         )
     return found
 

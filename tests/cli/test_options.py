@@ -9,10 +9,11 @@ import pytest
 
 import bochner
 from bochner import cli
+from bochner.cli.data import read_table, write_batches
 from bochner.cli.fitting import FitOptions, make_model
 from tests.cli.shell import people
 
-pytest.importorskip("pyarrow")
+pa = pytest.importorskip("pyarrow")
 pytest.importorskip("typer")
 pytest.importorskip("safetensors")
 
@@ -59,6 +60,46 @@ def test_wrong_options(typed, code, said, folder, monkeypatch, capfd):
     assert said in told.err
     assert told.out == ""
     assert not (folder / "new.safetensors").exists()
+
+
+TABLES = ".parquet, .pq, .arrow, .feather, .ipc, .csv, .tsv, .jsonl or .ndjson"
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("fit none.csv -t y -o m.onnx", "-o must end in .safetensors, got 'm.onnx': give a name such as model.safetensors."),
+        ("fit none.csv -t y -o -", "-o must end in .safetensors, got '-': give a name such as model.safetensors."),
+        (
+            "fit none.csv -t y --report r.pdf",
+            "--report must end in .html or .htm, got 'r.pdf': give a name such as report.html.",
+        ),
+        ("predict none none.csv -o o.xlsx", f"-o must end in {TABLES}, got 'o.xlsx': give a name such as predictions.csv."),
+        (
+            "predict none none.csv -o o.csv.gz",
+            f"-o must end in {TABLES}, got 'o.csv.gz': give a name such as predictions.csv.",
+        ),
+        (
+            "predict none none.csv -o .csv",
+            f"-o must end in {TABLES}, got '.csv': give a name such as predictions.csv.",
+        ),
+        ("report none -o r.pdf", "-o must end in .html or .htm, got 'r.pdf': give a name such as report.html."),
+        ("export none m.pmml", "OUTPUT must end in .onnx, got 'm.pmml': give a name such as model.onnx."),
+    ],
+)
+def test_outputs_end_as_what_is_written_there(typed, said, tmp_path, monkeypatch, capfd):
+    """Which is seen before anything is read."""
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(shlex.split(typed)) == 2
+    assert capfd.readouterr().err == f"Error: {said}\n"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("ending", TABLES.replace(" or", ",").split(", "))
+def test_every_ending_that_is_named_is_written(ending, tmp_path):
+    rows = pa.record_batch({"a": [1.0, 2.0]})
+    write_batches(str(tmp_path / f"out{ending}"), [rows])
+    assert read_table(str(tmp_path / f"out{ending}")).column("a").to_pylist() == [1.0, 2.0]
 
 
 def run(typed, capfd):
