@@ -6,9 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from bochner.cli.data import PIPE, in_words, named, read_batches, seem_rows
 from bochner.cli.running import CommandError
 from bochner.errors import nearest
+from bochner.estimators.encoding import table_columns
 from bochner.rows.csv_files import NUMBER, CsvStyle
 from bochner.tables.columns import Levels, Sums
 
@@ -56,8 +59,7 @@ def _headings(model: Any) -> list[str]:
     encoder = getattr(model, "encoder_", None)
     encodings = [] if encoder is None else [each for each in encoder.encodings if isinstance(each, Levels)]
     levels = {level for each in encodings for level in each.levels}
-    names = map(str, getattr(model, "feature_names_in_", []))
-    return [name for name in names if not NUMBER.fullmatch(name.strip()) and name not in levels]
+    return [name for name in table_columns(model) if not NUMBER.fullmatch(name.strip()) and name not in levels]
 
 
 def _has_heading(column: Any) -> bool:
@@ -71,7 +73,7 @@ def names_by_place(model: Any, names: Sequence[str]) -> list[str]:
 
     A file that has just the columns which the model sees, without the target and those that were dropped, has them in order.
     """
-    known = [str(name) for name in getattr(model, "feature_names_in_", names)]
+    known = table_columns(model)
     return known if len(known) == len(names) else list(names)
 
 
@@ -83,7 +85,7 @@ def text_columns(model: Any) -> list[str]:
 
 def rows_for(model: Any, table: Any, path: str) -> Any:
     """The columns of a table that a model was fitted on; an error where one is not there, or holds text for numbers."""
-    known = [str(name) for name in getattr(model, "feature_names_in_", [])]
+    known = table_columns(model)
     encoder = getattr(model, "encoder_", None)
     needed = known if encoder is None else [each.name for each in encoder.encodings if each.is_read]
     if lacking := [name for name in needed if name not in table.schema.names]:
@@ -92,7 +94,8 @@ def rows_for(model: Any, table: Any, path: str) -> Any:
         return table  # the encoder finds its columns by name, and says which hold something else
     for name in known or table.schema.names:
         _refuse_text(table, name, path)
-    return table.select(known) if known else table
+    chosen = table.select(known) if known else table
+    return chosen if hasattr(model, "feature_names_in_") else np.asarray(chosen)  # without names, as those of the fit
 
 
 def _about_lacking(lacking: Sequence[str], known: Sequence[str], names: Sequence[str], path: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from bochner.cli.columns import rows_for
 from bochner.cli.data import PIPE, check_ending, check_writable, find_column, read_batches, read_table, style_of
 from bochner.cli.running import USAGE, CommandError, Interrupted, tell
 from bochner.cli.scoring import baselines, hold_out, scores
@@ -21,6 +22,7 @@ from bochner.cli.tasks import Asked, Problem, make_problem, read_views
 from bochner.cli.wording import in_options
 from bochner.descent import family_name
 from bochner.estimators import provenance
+from bochner.estimators.encoding import forget_names
 from bochner.estimators.summary import held_rows
 from bochner.memory import as_bytes
 from bochner.rows.batches import bytes_in_memory, kind_of
@@ -78,6 +80,9 @@ def fit(data: str, output: str, asked: Asked, options: FitOptions, bar: Bar, rep
     with resumable(options):
         model, outcome, test = learn(data, asked, options, bar)
     model.target_name_ = outcome.target
+    if options.no_header:
+        forget_names(model)
+        test = None if test is None else replace(test, X=rows_for(model, test.X, data))
     if outcome.weight is not None:
         model.weight_name_ = outcome.weight
     if in_blocks:

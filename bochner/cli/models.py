@@ -21,6 +21,7 @@ from bochner.cli.showing import new_console, print_json, print_scores, print_tab
 from bochner.cli.tasks import Asked, Problem, make_problem
 from bochner.descent import family_name
 from bochner.estimators import summary as words
+from bochner.estimators.encoding import table_columns
 from bochner.estimators.provenance import fitted_on, tested
 from bochner.rows.batches import SUFFIXES_OF_TABLES
 from bochner.rows.csv_files import CsvStyle
@@ -205,7 +206,7 @@ def facts(model_path: str) -> dict[str, Any]:
         "target": getattr(model, "target_name_", None),
         "bochner": header.get("bochner"),
         "date": provenance.get("date"),
-        "columns": [str(name) for name in getattr(model, "feature_names_in_", [])] or getattr(model, "n_features_in_", None),
+        "columns": table_columns(model) or getattr(model, "n_features_in_", None),
         "encoded_columns": None if header.get("encoder") is None else len(model.encoder_.names_out),
         "classes": model.classes_.tolist() if hasattr(model, "classes_") else None,
         "rows": provenance.get("n_rows"),

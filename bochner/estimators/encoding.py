@@ -13,6 +13,8 @@ from bochner.tables import TableEncoder, needs_encoding
 
 ENCODER = "encoder_"
 """The fitted attribute that holds the encoding; models of plain numbers have none."""
+PLACES = "_names_by_place"
+"""The fitted attribute that holds what columns of a file without names are called."""
 
 
 def encoder_of(estimator: Any) -> TableEncoder | None:
@@ -46,14 +48,26 @@ def encoded(estimator: Any, X: Any, *, reset: bool) -> Array | None:
     return None if encoder is None else encoder.transform(X)
 
 
+def forget_names(estimator: Any) -> None:
+    """Let a model of a file without names be one of columns without names; what they are called is kept for people."""
+    names = vars(estimator).pop("feature_names_in_", None)
+    if names is not None:
+        setattr(estimator, PLACES, np.array(names, dtype=object))
+
+
+def table_columns(estimator: Any) -> list[str]:
+    """What the columns of the table are called: their names, or what stands for their places; empty where they have none."""
+    encoder = encoder_of(estimator)
+    unnamed = getattr(estimator, PLACES, ()) if encoder is None else encoder.names_in
+    return [str(name) for name in getattr(estimator, "feature_names_in_", unnamed)]
+
+
 def column_names(estimator: Any) -> list[str]:
     """Names of the columns that a kernel sees: those of the encoding, of the table, or x0, x1, ..."""
     encoder = encoder_of(estimator)
     if encoder is not None:
         return encoder.names_out
-    return [
-        str(name) for name in getattr(estimator, "feature_names_in_", [f"x{i}" for i in range(estimator.n_features_in_)])
-    ]
+    return table_columns(estimator) or [f"x{i}" for i in range(estimator.n_features_in_)]
 
 
 def seen_width(estimator: Any) -> Any:

@@ -18,7 +18,7 @@ from bochner.blas import same_bits
 from bochner.engines.dask_rows import is_dask
 from bochner.engines.smaller_blocks import told_of_devices
 from bochner.errors import InputError
-from bochner.estimators.encoding import column_names, encoded, encoder_of
+from bochner.estimators.encoding import PLACES, column_names, encoded, encoder_of
 from bochner.estimators.provenance import forget
 from bochner.kernels import Kernel
 from bochner.rows import Block, RowSource
@@ -224,6 +224,8 @@ def all_or_nothing(fit: Method) -> Method:
         before, start = dict(vars(self)), perf_counter()
         earlier = before.get("fit_seconds_", 0.0) if fit.__name__ == "partial_fit" else 0.0
         try:
+            if fit.__name__ != "partial_fit":
+                vars(self).pop(PLACES, None)
             with same_bits(), told_of_devices():
                 fit(self, *args, **options)
             forget(self)

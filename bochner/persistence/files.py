@@ -8,7 +8,7 @@ header has the keys
     class        the name of the estimator's class
     parameters   those of its constructor, but for what belongs to a run (device, memory, progress) or cannot be stored
     left_out     the names of parameters that are not in the file; a loaded model has their defaults
-    columns      the number and the names of the columns of the rows
+    columns      the number and the names of the columns of the rows; with by_place, these stand for places, as in f0
     attributes   what was fitted
     encoder      the state of the encoder of tables, or null
     provenance   date, versions, number of rows, seed
@@ -36,6 +36,7 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.arrays import Array
 from bochner.durable import reading, replace_file
 from bochner.errors import MissingPackageError
+from bochner.estimators.encoding import PLACES
 from bochner.persistence import registry
 from bochner.persistence.checks import check_model
 from bochner.persistence.codec import Decoder, Encoder
@@ -88,11 +89,13 @@ def _fitted(model: Any) -> dict[str, Any]:
 
 
 def _header(model: Any, attributes: dict[str, Any], encoder: Encoder, compact: bool) -> dict[str, Any]:
-    names = attributes.pop("feature_names_in_", None)
+    names, places = attributes.pop("feature_names_in_", None), attributes.pop(PLACES, None)
+    called = places if names is None else names
     columns = {
         "number": attributes.pop("n_features_in_", None),
-        "names": None if names is None else [str(name) for name in names],
+        "names": None if called is None else [str(name) for name in called],
     }
+    columns |= {} if places is None else {"by_place": True}
     tables = attributes.pop("encoder_", None)
     attributes["_learned_on"] = None  # the device of the fit
     stored = {
@@ -284,7 +287,7 @@ def _model(read: tuple[dict[str, Any], dict[str, Array]], own: Mapping[str, type
     if columns["number"] is not None:
         attributes["n_features_in_"] = columns["number"]
     if columns["names"] is not None:
-        attributes["feature_names_in_"] = _names(columns)
+        attributes[PLACES if columns.get("by_place") is True else "feature_names_in_"] = _names(columns)
     for name, value in attributes.items():
         _refuse_name(cls, name)
         setattr(model, name, value)

@@ -11,6 +11,7 @@ import bochner
 from bochner import cli
 from bochner.cli.data import read_table, write_batches
 from bochner.cli.fitting import FitOptions, make_model
+from bochner.estimators.encoding import table_columns
 from tests.cli.shell import people
 
 pa = pytest.importorskip("pyarrow")
@@ -135,6 +136,32 @@ def test_new_rows_without_names_are_found_by_their_places(nameless, capfd, monke
     kept = run("predict m.safetensors whole.csv --no-header --keep -1", capfd)
     assert [line.split(",")[0] for line in kept.split()] == ["f2", "0.5", "0.5"]
     assert run("report m.safetensors --data data.csv --no-header -o r.html", capfd) == "r.html\n"
+
+
+@pytest.mark.parametrize("own", ["", "--views views.toml"])
+def test_models_of_files_without_names_take_arrays(tmp_path, monkeypatch, capfd, own):
+    """They have no names of columns, which scikit-learn would warn about; commands and pages call columns as before."""
+    monkeypatch.chdir(tmp_path)
+    X = np.random.default_rng(0).standard_normal((90, 2))
+    np.savetxt("data.csv", np.column_stack([X[:, 0] + X[:, 1] ** 2, X]), delimiter=",")
+    np.savetxt("new.csv", X[:5], delimiter=",")
+    Path("views.toml").write_text('first = ["f1"]\nsecond = ["f2"]\n')
+    run(f"fit data.csv --no-header -t 0 --features 20 --kernel gaussian {own} --report r.html -o m.safetensors", capfd)
+    model = bochner.load("m.safetensors")
+    assert not hasattr(model, "feature_names_in_")
+    predicted = model.predict(X[:5])
+    for data, n in (("new.csv", 5), ("data.csv", 90)):
+        told = run(f"predict m.safetensors {data} --no-header", capfd).split()
+        assert (told[0], len(told)) == ("f0", n + 1)
+        np.testing.assert_allclose(np.array(told[1:6], dtype=float), predicted, rtol=1e-12)
+    about = json.loads(run("inspect m.safetensors --json", capfd))
+    assert about["columns"] == ["f1", "f2"]
+    assert own or set(about["relevance"]) == {"f1", "f2"}
+    assert run("report m.safetensors --data data.csv --no-header -o s.html", capfd) == "s.html\n"
+    assert all(own or "<td>f2</td>" in Path(name).read_text() for name in ("r.html", "s.html"))
+    model.save("again.safetensors")
+    assert table_columns(bochner.load("again.safetensors")) == ["f1", "f2"]
+    assert own or table_columns(model.fit(X, X[:, 0])) == []  # views name columns
 
 
 @pytest.mark.filterwarnings("ignore:max_memory has")  # of few rows to try kernels on
