@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import platform
+import shlex
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ from typing import Any
 import numpy as np
 
 import bochner
-from bochner.estimators.encoding import column_names, origin_names
-from bochner.estimators.provenance import tested
+from bochner.estimators.encoding import PLACES, column_names, origin_names, table_columns
+from bochner.estimators.provenance import file_name, tested
 from bochner.estimators.summary import beside_shares, facts, held_rows, kernel_in_words, seconds_in_words, spectra, steps
 from bochner.plots.overview import Picture, has_full_metric, pictures
 from bochner.plots.selection import compared, in_words
@@ -384,14 +385,20 @@ def _time(model: Any) -> Iterator[Block]:
 
 
 def _loading(model: Any) -> Iterator[Block]:
-    here = "  # where it was fitted"
-    if hasattr(model, "save") and hasattr(bochner, "load"):
+    here, file = "  # where it was fitted", file_name(model)
+    if file is not None:
+        lines = ["import bochner", "", f"model = bochner.load({_quoted(file)})"]
+    elif hasattr(model, "save") and hasattr(bochner, "load"):
         lines = ["import bochner", "", f'model.save("model.safetensors"){here}', 'model = bochner.load("model.safetensors")']
     else:
         lines = ["import joblib", "", f'joblib.dump(model, "model.joblib"){here}', 'model = joblib.load("model.joblib")']
     verb = "predict" if hasattr(model, "predict") else "transform"
     yield Code("\n".join([*lines, f"model.{verb}(rows)"]))
-    names = getattr(model, "feature_names_in_", None)
+    if file is not None and verb == "predict" and hasattr(model, "n_features_in_"):
+        header = " --no-header" if hasattr(model, PLACES) else ""
+        yield Text("Or, in a shell, of the rows of a file:")
+        yield Code(f"bochner predict {shlex.quote(file)} new.csv{header} -o predictions.csv")
+    names = table_columns(model) if hasattr(model, "feature_names_in_") or hasattr(model, "encoder_") else None
     if names is not None and len(names) <= MOST_ROWS:
         yield Text(f"Rows have these columns: {', '.join(map(str, names))}.")
     elif hasattr(model, "n_features_in_"):
@@ -402,3 +409,8 @@ def _loading(model: Any) -> Iterator[Block]:
             "This page shows none of them. A KernelRegressor or KernelClassifier with finish='fourier' or n_features= holds "
             "none."
         )
+
+
+def _quoted(name: str) -> str:
+    """Text as Python has it, in double quotes where it needs nothing else."""
+    return f'"{name}"' if name.isprintable() and not set(name) & {'"', "\\"} else repr(name)

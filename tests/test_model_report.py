@@ -6,6 +6,7 @@ import copy
 import io
 import pickle
 import re
+import shlex
 import sys
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from sklearn.datasets import load_diabetes, load_wine
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, log_loss, mean_absolute_error, precision_score, r2_score
 
+import bochner
 from bochner import FourierFeatures, KernelClassifier, KernelRegressor, MultipleKernelClassifier, MultipleKernelRegressor
 from bochner.estimators import summary
 from bochner.exact import GMKLClassifier, KernelRidgeGD
@@ -305,6 +307,32 @@ def test_the_snippet_loads_the_model(models, tmp_path, monkeypatch):
     exec(code.text, variables)
     np.testing.assert_array_equal(variables["model"].predict(X), model.predict(X))
     assert variables["model"] is not model
+
+
+@pytest.mark.parametrize("name", ["price.safetensors", 'my "best" model.safetensors'])
+def test_the_snippet_names_the_file_of_the_model(models, tmp_path, monkeypatch, name):
+    """One that was saved, and one that was loaded; the name of the folder stays out of it."""
+    model, X, _ = copy.copy(models["regressor"][0]), *models["regressor"][1:]
+    (tmp_path / "secret").mkdir()
+    model.save(tmp_path / "secret" / name)
+    monkeypatch.chdir(tmp_path / "secret")
+    for known in (model, bochner.load(tmp_path / "secret" / name)):
+        code, shell = (block.text for block in blocks(model_page(known), "How to load it", Code))
+        assert "secret" not in code + shell
+        variables = {"rows": X}
+        exec(code, variables)
+        np.testing.assert_array_equal(variables["model"].predict(X), model.predict(X))
+        assert shlex.split(shell) == ["bochner", "predict", name, "new.csv", "-o", "predictions.csv"]
+    assert ('bochner.load("price.safetensors")' in code) == (name == "price.safetensors")
+    model.partial_fit(X, np.ones(len(X)))  # it is another one now
+    assert "model.save(" in blocks(model_page(model), "How to load it", Code)[0].text
+
+
+def test_transformers_and_views_have_no_line_for_a_shell(models, tmp_path):
+    for name in ("features", "views"):
+        model = copy.copy(models[name][0])
+        model.save(tmp_path / "m.safetensors")
+        assert len(blocks(model_page(model), "How to load it", Code)) == 1
 
 
 def test_rows_that_the_model_holds_are_told_of_and_not_shown(models):

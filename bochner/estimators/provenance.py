@@ -1,4 +1,4 @@
-"""What a model knows of its making beside what was fitted: scores on rows that were held out, the file of its rows."""
+"""What a model knows beside what was fitted: scores on rows that were held out, the file of its rows, and its own file."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from bochner.durable import reading
+
+FILE = "_file_name"
+"""The attribute that holds the name of the file that a model was saved to or loaded from last; no file holds it."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ def remember(model: Any, scores: dict[str, dict[str, float]], n_rows: int, refit
 
 def forget(model: Any) -> None:
     """Let a model that is fitted once more know nothing of that any more."""
-    for name in ("test_scores_", "data_digest_"):
+    for name in ("test_scores_", "data_digest_", FILE):
         vars(model).pop(name, None)
 
 
@@ -47,6 +50,16 @@ def tested(model: Any) -> Tested | None:
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError):  # of a file from elsewhere
         return None
     return known if scores and all(scores.values()) else None
+
+
+def is_in(model: Any, path: Path) -> None:
+    """Let a model know the name of its file; the folder is nobody's business."""
+    setattr(model, FILE, path.name)
+
+
+def file_name(model: Any) -> str | None:
+    """The name of the file that a model was saved to or loaded from, if it is still that model."""
+    return getattr(model, FILE, None)
 
 
 def fitted_on(model: Any, path: str) -> bool:

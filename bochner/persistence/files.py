@@ -37,6 +37,7 @@ from bochner.arrays import Array
 from bochner.durable import reading, replace_file
 from bochner.errors import MissingPackageError
 from bochner.estimators.encoding import PLACES
+from bochner.estimators.provenance import FILE, is_in
 from bochner.persistence import registry
 from bochner.persistence.checks import check_model
 from bochner.persistence.codec import Decoder, Encoder
@@ -81,11 +82,13 @@ def save(
     metadata = {"bochner": header, "sha256": checksum(header, encoder.arrays)}
     content = _safetensors("numpy").save(encoder.arrays, metadata)
     replace_file(Path(path), lambda file: file.write(content))
+    is_in(model, Path(path))
 
 
 def _fitted(model: Any) -> dict[str, Any]:
-    """All attributes of a model that are no parameters."""
-    return {name: value for name, value in vars(model).items() if name not in model.get_params(deep=False)}
+    """All attributes of a model that are no parameters, but for the name of its file."""
+    others = {*model.get_params(deep=False), FILE}
+    return {name: value for name, value in vars(model).items() if name not in others}
 
 
 def _header(model: Any, attributes: dict[str, Any], encoder: Encoder, compact: bool) -> dict[str, Any]:
@@ -230,7 +233,7 @@ def load(path: str | Path, *, classes: Sequence[type] = ()) -> Any:
     """
     path, own = Path(path), registry.own_classes(classes)
     try:
-        return _model(read_header(path), own)
+        model = _model(read_header(path), own)
     except ModelFileError as error:
         raise ModelFileError(f"{path} cannot be loaded. {error}") from error
     except BROKEN as error:
@@ -238,6 +241,8 @@ def load(path: str | Path, *, classes: Sequence[type] = ()) -> Any:
             f"{path} cannot be loaded. What it holds is no model ({type(error).__name__}: {str(error)[:200]}): it is "
             "damaged, or was written by something else. Save the model again."
         ) from error
+    is_in(model, path)
+    return model
 
 
 def read_header(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:

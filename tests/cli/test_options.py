@@ -159,6 +159,7 @@ def test_models_of_files_without_names_take_arrays(tmp_path, monkeypatch, capfd,
     assert own or set(about["relevance"]) == {"f1", "f2"}
     assert run("report m.safetensors --data data.csv --no-header -o s.html", capfd) == "s.html\n"
     assert all(own or "<td>f2</td>" in Path(name).read_text() for name in ("r.html", "s.html"))
+    assert "bochner predict m.safetensors new.csv --no-header -o predictions.csv" in Path("s.html").read_text()
     model.save("again.safetensors")
     assert table_columns(bochner.load("again.safetensors")) == ["f1", "f2"]
     assert own or table_columns(model.fit(X, X[:, 0])) == []  # views name columns
