@@ -18,7 +18,7 @@ import numpy as np
 from bochner.arrays import Array
 from bochner.errors import InputError
 from bochner.folds import Folds, Rows
-from bochner.kernels import Kernel, MetricKernel
+from bochner.kernels import KERNELS, Kernel, MetricKernel, kernel_name
 from bochner.kernels.bandwidth import median_scale
 from bochner.kernels.ties import SharedScales
 from bochner.penalties import NoScalePenalty, ScalePenalty
@@ -153,6 +153,21 @@ def family_name(kernel: Kernel) -> str:
         return f"{family_name(kernel.base)} with a metric"
     smoothness = getattr(kernel, "nu", None)
     return type(kernel).__name__ + ("" if smoothness is None else f"(nu={smoothness})")
+
+
+def typed_name(family: str) -> str:
+    """A family's name in records as people can type it.
+
+    Examples
+    --------
+    >>> from bochner.descent import typed_name
+    >>> [typed_name(family) for family in ("Matern(nu=1.5) with a metric", "SkewedChi2", "Gaussian", "Matern(nu=0.7)")]
+    ['matern32 with a metric', 'skewed_chi2', 'Gaussian', 'Matern(nu=0.7)']
+    """
+    base, *more = family.split(" ", 1)
+    if kernel_name(base) is None:
+        base = next((name for name, make in KERNELS.items() if family_name(make()) == base), base)
+    return " ".join([base, *more])
 
 
 def descend(space: Space, plan: Plan) -> Descent:

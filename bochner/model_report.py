@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import bochner
+from bochner.descent import typed_name
 from bochner.estimators.encoding import PLACES, column_names, origin_names, table_columns
 from bochner.estimators.provenance import file_name, tested
 from bochner.estimators.summary import beside_shares, facts, held_rows, kernel_in_words, seconds_in_words, spectra, steps
@@ -292,7 +293,10 @@ def _encoded_columns(model: Any) -> dict[str, list[list[str]]]:
 def _choice(model: Any, drawn: list[Picture]) -> Iterator[Block]:
     families = sorted((getattr(model, "families_", None) or {}).items(), key=lambda item: item[1]["criterion"])
     if len(families) > 1 and not getattr(model, "selection_", None):  # which compares more than scales on few features
-        rows = [[name, f"{best['criterion']:.4g}", best.get("n_features", DASH), best["n_rows"]] for name, best in families]
+        rows = [
+            [typed_name(name), f"{best['criterion']:.4g}", best.get("n_features", DASH), best["n_rows"]]
+            for name, best in families
+        ]
         yield Table(["family", "lowest held-out error", "features", "rows"], rows, caption="Kernel families")
     yield from _candidates(model)
     yield from _trials(model)

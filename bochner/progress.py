@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
-from bochner.descent import Level, Plan, count_starts
+from bochner.descent import Level, Plan, count_starts, typed_name
 
 WIDTH = 20
 USUAL_STEPS = 10
@@ -210,7 +210,7 @@ class DescentLine(ProgressLine):
         features = f"{record['n_features']} features, " if "n_features" in record else ""
         return (
             f"level {record['level']} of {self.n_stages} ({features}{record['n_rows']} rows)  "
-            f"{record['kernel']}: held-out error {record['criterion']:.4g}"
+            f"{typed_name(record['kernel'])}: held-out error {record['criterion']:.4g}"
             f"{'' if self.work is None or not self.live else left_in_words(self.work.seconds_left)}"
         )
 
@@ -254,7 +254,9 @@ class StepLine(ProgressLine):
         return max(0.0, (self.stage_of(record) - 1) / self.n_stages)
 
     def text(self, record: dict[str, Any]) -> str:
-        error = f"  {record['kernel']}: held-out error {record['criterion']:.4g}" if "criterion" in record else ""
+        error = ""
+        if "criterion" in record:
+            error = f"  {typed_name(record['kernel'])}: held-out error {record['criterion']:.4g}"
         return f"step {record['step']} of {self.n_stages}: {record['what']}{error}"
 
 

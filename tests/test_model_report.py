@@ -16,6 +16,7 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, log_loss, m
 
 import bochner
 from bochner import FourierFeatures, KernelClassifier, KernelRegressor, MultipleKernelClassifier, MultipleKernelRegressor
+from bochner.descent import typed_name
 from bochner.estimators import summary
 from bochner.exact import GMKLClassifier, KernelRidgeGD
 from bochner.report import Code, Figure, Table, Text
@@ -207,7 +208,7 @@ def test_columns_that_were_encoded_stand_below_those_of_the_table():
 def test_how_it_was_chosen_has_families_and_trials(models):
     model = models["regressor"][0]
     families = blocks(model_page(model), "How it was chosen", Table)[0]
-    assert {row[0] for row in families.rows} == set(model.families_)
+    assert {row[0] for row in families.rows} == {typed_name(name) for name in model.families_}
     errors = [float(row[1]) for row in families.rows]
     assert errors == sorted(errors)
     many = models["many"][0]
@@ -222,7 +223,9 @@ def test_candidates_have_one_line_each_and_the_chosen_one_is_first(models, name)
     errors: dict[str, list[float]] = {}
     for r in model.selection_:
         if r["stage"] == "unseen rows":
-            errors.setdefault(f"{r['kernel']}, {r['start']}, {r['metric']}, {r['finish']}", []).append(r["error"])
+            errors.setdefault(f"{typed_name(r['kernel'])}, {r['start']}, {r['metric']}, {r['finish']}", []).append(
+                r["error"]
+            )
     shown = [str(row[0]).removesuffix(" (chosen)") for row in table.rows]
     assert len(set(shown)) == len(shown) == min(12, len(errors))
     for row, candidate in zip(table.rows, shown, strict=True):

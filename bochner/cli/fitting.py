@@ -20,7 +20,7 @@ from bochner.cli.scoring import baselines, hold_out, scores
 from bochner.cli.showing import Bar, Outcome
 from bochner.cli.tasks import Asked, Problem, make_problem, read_views
 from bochner.cli.wording import in_options
-from bochner.descent import family_name
+from bochner.descent import family_name, typed_name
 from bochner.estimators import provenance
 from bochner.estimators.encoding import forget_names
 from bochner.estimators.summary import held_rows
@@ -316,7 +316,7 @@ def outcome_of(model: Any, train: Problem, test: Problem | None, asked: Asked) -
     )
     if hasattr(model, "relevance_by_name"):
         outcome.relevance = model.relevance_by_name(by="column")
-        outcome.kernel = family_name(model.kernel_)
+        outcome.kernel = typed_name(family_name(model.kernel_))
     else:
         weights = model.kernel_weights_by_name()
         outcome.weights = {name: float(np.linalg.norm(weight)) for name, weight in weights.items()}

@@ -19,7 +19,7 @@ from bochner.cli.fitting import PAGE, check_apart, check_place, write_report
 from bochner.cli.running import USAGE, CommandError, tell
 from bochner.cli.showing import new_console, print_json, print_scores, print_table
 from bochner.cli.tasks import Asked, Problem, make_problem
-from bochner.descent import family_name
+from bochner.descent import family_name, typed_name
 from bochner.estimators import summary as words
 from bochner.estimators.encoding import table_columns
 from bochner.estimators.provenance import fitted_on, tested
@@ -217,7 +217,7 @@ def facts(model_path: str) -> dict[str, Any]:
         "arrays": {name: list(array.shape) for name, array in arrays.items()},
     }
     if hasattr(model, "relevance_by_name"):
-        found |= {"kernel": family_name(model.kernel_), "relevance": model.relevance_by_name(by="column")}
+        found |= {"kernel": typed_name(family_name(model.kernel_)), "relevance": model.relevance_by_name(by="column")}
     elif hasattr(model, "kernel_weights_by_name"):
         found["kernel_weights"] = {
             name: np.ravel(weight).tolist() for name, weight in model.kernel_weights_by_name().items()

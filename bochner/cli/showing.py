@@ -141,6 +141,7 @@ class Spaced(io.TextIOBase):
 
 def follower(bar: Bar) -> Any:
     """A callback that moves a bar: with the work of a descent, or with the steps where a fit is more than one."""
+    from bochner.descent import typed_name
     from bochner.progress import Follower, Work, left_in_words
 
     class Moving(Follower):
@@ -163,7 +164,7 @@ def follower(bar: Bar) -> Any:
                 done = f"{share:.0%} of learning the kernel{left_in_words(self.work.seconds_left)}; "
             size = f", {record['n_features']} features" if "n_features" in record else ""
             rows = f", {record['n_rows']:,} rows" if "n_rows" in record else ""
-            about = record["kernel"] if self.step else f"{record['kernel']}{size}{rows}"
+            about = typed_name(record["kernel"]) + ("" if self.step else f"{size}{rows}")
             bar.say(f"{done}{about}: held-out error {record['criterion']:.4g}", share)
 
     return Moving()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from bochner.descent import family_name
+from bochner.descent import family_name, typed_name
 from bochner.errors import InputError
 from bochner.estimators.validation import check_option
 from bochner.folds import FoldedRows
@@ -42,7 +42,7 @@ def check_metric_choices(estimator: Any) -> None:
         if mapped:
             raise InputError(
                 f"spectrum={estimator.spectrum!r} is for kernels of plain differences such as 'gaussian', and the kernel is "
-                f"{family_name(mapped[0])}: use spectrum='prior'."
+                f"{typed_name(family_name(mapped[0]))}: use spectrum='prior'."
             )
     for name in ("rank", "n_centres"):
         value = getattr(estimator, name)

@@ -53,7 +53,7 @@ def tested(model: Any) -> Tested | None:
 
 
 def is_in(model: Any, path: Path) -> None:
-    """Let a model know the name of its file; the folder is nobody's business."""
+    """Let a model know the name of its file, without that of a folder."""
     setattr(model, FILE, path.name)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bochner.descent import family_name
+from bochner.descent import family_name, typed_name
 from bochner.estimators.encoding import seen_width
 from bochner.kernels import MetricKernel
 
@@ -45,10 +45,14 @@ def kernel_in_words(kernel: Any, n_columns: int) -> str:
     """The family of a kernel, and what it has for its columns."""
     if isinstance(kernel, MetricKernel):
         seen = "" if kernel.origin is None else ", of rows brought to one length"
-        return f"{family_name(kernel.base)}, a metric of {n_columns} columns in {kernel.metric.shape[1]} directions{seen}"
+        return f"{_family(kernel.base)}, a metric of {n_columns} columns in {kernel.metric.shape[1]} directions{seen}"
     one = np.size(kernel.scale) == 1 or np.ptp(np.asarray(kernel.scale)) == 0
     scales = "one scale" if one else f"a scale for each of {n_columns} columns"
-    return f"{family_name(kernel)}, {scales}"
+    return f"{_family(kernel)}, {scales}"
+
+
+def _family(kernel: Any) -> str:
+    return typed_name(family_name(kernel))
 
 
 def _kernel(model: Any) -> str:
@@ -58,7 +62,7 @@ def _kernel(model: Any) -> str:
     n_columns = seen_width(model)
     if n_scales is None or isinstance(kernel, MetricKernel) or n_scales == n_columns:
         return kernel_in_words(kernel, n_columns)
-    return f"{family_name(kernel)}, {_counted(n_scales, 'scale')} for {n_columns} standardised columns"
+    return f"{_family(kernel)}, {_counted(n_scales, 'scale')} for {n_columns} standardised columns"
 
 
 def _kernels(model: Any) -> str:

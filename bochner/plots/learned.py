@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from bochner.arrays import fetch64
+from bochner.descent import typed_name
 from bochner.errors import InputError
 from bochner.estimators.encoding import column_names
 from bochner.plots.axes import MAX_DOTS, Axes, draw_diagonal, evenly, few_ticks, given_or_new, ink, plain_ticks, rms_error
@@ -75,7 +76,7 @@ def plot_history(model: Any, ax: Axes | None = None) -> Axes:
     labelled: set[str] = set()
     for (family, _), run in groupby(history, key=lambda record: (record["kernel"], record["level"])):
         seconds, values = np.array([(record["seconds"], record["criterion"]) for record in run]).T
-        label = None if family in labelled else family
+        label = None if family in labelled else typed_name(family)
         labelled.add(family)
         ax.plot(seconds, values, ".", markersize=4, alpha=0.5, color=colours[family])
         ax.plot(seconds, np.minimum.accumulate(values), linewidth=1.6, color=colours[family], label=label)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from bochner.descent import typed_name
 from bochner.errors import InputError
 from bochner.plots.axes import Axes, given_or_new
 from bochner.plots.learned import require
@@ -50,7 +51,7 @@ class Compared:
     @property
     def name(self) -> str:
         """The candidate in words."""
-        return f"{self.kernel}, {self.start}, {self.metric}, {self.finish}"
+        return f"{typed_name(self.kernel)}, {self.start}, {self.metric}, {self.finish}"
 
 
 def compared(model: Any) -> list[Compared]:

@@ -393,7 +393,7 @@ def test_rows_that_are_not_held_are_accounted_for(capsys):
 
 def test_lines_of_a_file_are_not_broken(capsys):
     """A long kernel, target and path, where standard output is no terminal."""
-    outcome = Outcome("regression", "t" * 60, "KernelRegressor", 1000, 0, 10, kernel="Matern(nu=1.5) with a metric")
+    outcome = Outcome("regression", "t" * 60, "KernelRegressor", 1000, 0, 10, kernel="matern32 with a metric")
     outcome.model, outcome.held_rows = "m" * 120, 1000
     outcome.print()
     first, second, third = capsys.readouterr().out.splitlines()

@@ -50,6 +50,7 @@ def test_summaries_of_other_models():
     assert said["kernels"].startswith(f"{inside} of 2 are in: first")
     said = lines(KernelClassifier("gaussian", loss="logistic", n_features=32, random_state=0).fit(X, y > 0))
     assert said["held-out error"].startswith("mean logistic loss")
+    assert lines(regressor("matern32").fit(X, y))["kernel"] == "matern32, a scale for each of 3 columns"
     exact = lines(KernelRidgeGD("gaussian", max_iter=2, random_state=0).fit(X, y))
     assert exact["fitted on"] == "the exact kernel of 120 rows of the fit, which a file of the model holds"
     assert lines(FourierFeatures("chi2").fit(np.abs(X)))["fitted on"] == "15 features"

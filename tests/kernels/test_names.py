@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from bochner import kernels
+from bochner.descent import family_name, typed_name
 from bochner.kernels import KERNELS, Gaussian, Kernel, Matern, get_kernel
 
 
@@ -21,6 +22,13 @@ def test_every_name_makes_a_kernel(name):
 def test_other_names(name, meant):
     assert get_kernel(name) == get_kernel(meant)
     assert f"| `{name}` | `{meant}` |" in (Path(__file__).parents[2] / "docs" / "kernels.md").read_text()
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_what_is_shown_of_a_kernel_can_be_typed(name):
+    shown = typed_name(family_name(get_kernel(name)))
+    assert kernels.kernel_name(shown) == name
+    assert typed_name(f"{family_name(get_kernel(name))} with a metric") == f"{shown} with a metric"
 
 
 def test_an_object_is_itself():
