@@ -60,12 +60,20 @@ EXPECTED = {
     "--seed": "a whole number from 0 to 4294967295",
 }
 """What options may be that are not just text, as errors tell it."""
-Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, neither as a bar nor in lines.")]
-Delimiter = Annotated[str | None, typer.Option(help="What separates columns of CSV: ';', tab, ...", show_default=False)]
+
+
+def _flag(*names: str, **more: Any) -> Any:
+    """An option that takes no value, of which help says nothing in its place."""
+    return typer.Option(*names, metavar="", **more)
+
+
+Json = Annotated[bool, _flag("--json", help="Print JSON in place of tables.")]
+Quiet = Annotated[bool, _flag("--quiet", "-q", help="No progress, neither as a bar nor in lines.")]
+Delimiter = Annotated[
+    str | None, typer.Option(metavar="CHARACTER", help="What separates columns of CSV: ';', tab, ...", show_default=False)
+]
 NoHeader = Annotated[
-    bool,
-    typer.Option("--no-header", help="CSV without a line of names: columns are f0, f1, ... or numbers, -1 the last."),
+    bool, _flag("--no-header", help="CSV without a line of names: columns are f0, f1, ... or numbers, -1 the last.")
 ]
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A file that bochner fit wrote.", show_default=False)]
 
@@ -80,7 +88,7 @@ def _version(asked: bool) -> None:
 def top(
     context: typer.Context,
     version: Annotated[  # noqa: ARG001, its callback has answered
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool, _flag("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Kernel machines that learn their own kernel."""
@@ -109,27 +117,43 @@ def fit(
     data: Annotated[
         str, typer.Argument(metavar="DATA", help="The file of rows; - for CSV from a pipe.", show_default=False)
     ],
-    target: Annotated[str, typer.Option("--target", "-t", help="The column to predict.", show_default=False)],
-    output: Annotated[str, typer.Option("--output", "-o", help="Where the model goes.")] = "model.safetensors",
+    target: Annotated[
+        str, typer.Option("--target", "-t", metavar="COLUMN", help="The column to predict.", show_default=False)
+    ],
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="Where the model goes.")
+    ] = "model.safetensors",
     task: Annotated[Task, typer.Option(help="Numbers or classes; auto looks at the target.")] = Task.auto,
-    kernel: Annotated[str, typer.Option(help="A kernel, several with commas, or auto.")] = "auto",
-    views: Annotated[str | None, typer.Option(help="A TOML file that names groups of columns, a kernel for each.")] = None,
+    kernel: Annotated[str, typer.Option(metavar="NAME", help="A kernel, several with commas, or auto.")] = "auto",
+    views: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A TOML file that names groups of columns, a kernel for each.")
+    ] = None,
     effort: Annotated[Effort | None, typer.Option(help="How much is tried.", show_default="default")] = None,
     finish: Annotated[
         Finish | None, typer.Option(help="fourier: a model that holds no rows of the data.", show_default="auto")
     ] = None,
-    features: Annotated[int | None, typer.Option(min=2, help="Random features of a kernel; an even number.")] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="Columns to leave out; with commas, or given again.")] = None,
-    weight: Annotated[str | None, typer.Option(help="The column of weights of rows.")] = None,
-    test: Annotated[float, typer.Option(min=0.0, max=0.9, help="Share of rows held out to score, at most 10,000.")] = 0.2,
-    test_file: Annotated[str | None, typer.Option(help="Rows to score by, in place of --test.")] = None,
-    refit: Annotated[bool, typer.Option("--refit", help="Fit all rows again after scoring.")] = False,
-    std: Annotated[bool, typer.Option("--std", help="Keep what predict --std needs; the file is larger.")] = False,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of all chance.")] = 0,
-    max_memory: Annotated[str | None, typer.Option(help="Such as 2GB; larger files are read in blocks.")] = None,
-    device: Annotated[str | None, typer.Option(help="cuda, for a GPU.")] = None,
-    checkpoint: Annotated[str | None, typer.Option(help="A folder from which a killed fit goes on.")] = None,
-    report: Annotated[str | None, typer.Option(help="Also write a page about the model here.")] = None,
+    features: Annotated[
+        int | None, typer.Option(metavar="N", min=2, help="Random features of a kernel; an even number.")
+    ] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Columns to leave out; with commas, or given again.")
+    ] = None,
+    weight: Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of weights of rows.")] = None,
+    test: Annotated[
+        float, typer.Option(metavar="SHARE", min=0.0, max=0.9, help="Share of rows held out to score, at most 10,000.")
+    ] = 0.2,
+    test_file: Annotated[str | None, typer.Option(metavar="FILE", help="Rows to score by, in place of --test.")] = None,
+    refit: Annotated[bool, _flag("--refit", help="Fit all rows again after scoring.")] = False,
+    std: Annotated[bool, _flag("--std", help="Keep what predict --std needs; the file is larger.")] = False,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Seed of all chance.")] = 0,
+    max_memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Such as 2GB; larger files are read in blocks.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(metavar="NAME", help="cuda, for a GPU.")] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="A folder from which a killed fit goes on.")
+    ] = None,
+    report: Annotated[str | None, typer.Option(metavar="FILE", help="Also write a page about the model here.")] = None,
     delimiter: Delimiter = None,
     no_header: NoHeader = False,
     json: Json = False,
@@ -176,10 +200,12 @@ def fit(
 def predict(
     model: Model,
     data: Annotated[str, typer.Argument(metavar="DATA", help="The file of rows; - for CSV from a pipe.")] = "-",
-    output: Annotated[str, typer.Option("--output", "-o", help="Where predictions go; - for CSV on standard output.")] = "-",
-    std: Annotated[bool, typer.Option("--std", help="Also the standard deviation of new observations.")] = False,
-    proba: Annotated[bool, typer.Option("--proba", help="Also the probability of each class.")] = False,
-    keep: Annotated[list[str] | None, typer.Option(help="Columns of the data to copy.")] = None,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="Where predictions go; - for CSV on standard output.")
+    ] = "-",
+    std: Annotated[bool, _flag("--std", help="Also the standard deviation of new observations.")] = False,
+    proba: Annotated[bool, _flag("--proba", help="Also the probability of each class.")] = False,
+    keep: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Columns of the data to copy.")] = None,
     delimiter: Delimiter = None,
     no_header: NoHeader = False,
     json: Json = False,
@@ -205,12 +231,12 @@ def predict(
 @guarded
 def report(
     model: Model,
-    data: Annotated[str | None, typer.Option(help="Rows that the model has not seen, to score it.")] = None,
+    data: Annotated[str | None, typer.Option(metavar="FILE", help="Rows that the model has not seen, to score it.")] = None,
     target: Annotated[
-        str | None, typer.Option("--target", "-t", help="The target's column, if the model has no name.")
+        str | None, typer.Option("--target", "-t", metavar="COLUMN", help="The target's column, if the model has no name.")
     ] = None,
-    output: Annotated[str, typer.Option("--output", "-o", help="Where the page goes.")] = "report.html",
-    open_it: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
+    output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="Where the page goes.")] = "report.html",
+    open_it: Annotated[bool, _flag("--open", help="Open it in a browser.")] = False,
     delimiter: Delimiter = None,
     no_header: NoHeader = False,
     json: Json = False,
@@ -265,7 +291,9 @@ def export(
 )
 @guarded
 def demo(
-    folder: Annotated[str, typer.Option(help="Where table and model go; made if it is not there.")] = "bochner-demo",
+    folder: Annotated[
+        str, typer.Option(metavar="FOLDER", help="Where table and model go; made if it is not there.")
+    ] = "bochner-demo",
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:

@@ -1,6 +1,7 @@
 """The command ``bochner``: its help, its version, its start, and what it says where an extra is missing."""
 
 import inspect
+import re
 import subprocess
 import sys
 from types import NoneType
@@ -31,6 +32,16 @@ def test_every_command_has_help_with_an_example(name, capsys):
     assert f"Usage: bochner {name}" in told
     assert told.count(f"bochner {name} ") >= 2  # the usage, and an example
     assert "Exit codes" in told
+
+
+@pytest.mark.parametrize("name", sorted(cli.OF_APP))
+def test_help_says_what_options_take_in_words(name, capsys):
+    """No types of Python's, but for options that are Typer's own."""
+    assert cli.main([name, "--help"]) == 0
+    options = capsys.readouterr().out.partition("\u2500 Options ")[2]
+    assert "--json" in options
+    types = re.compile(r"<(str|int|float|bool|list)\b")
+    assert not [line for line in options.splitlines() if types.search(line) and "--help" not in line]
 
 
 def test_no_command_and_an_unknown_one(capsys):
