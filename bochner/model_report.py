@@ -16,7 +16,17 @@ import bochner
 from bochner.descent import typed_name
 from bochner.estimators.encoding import PLACES, column_names, origin_names, table_columns
 from bochner.estimators.provenance import file_name, tested
-from bochner.estimators.summary import beside_shares, facts, held_rows, kernel_in_words, seconds_in_words, spectra, steps
+from bochner.estimators.summary import (
+    beside_shares,
+    counted,
+    facts,
+    held_out_rows,
+    held_rows,
+    kernel_in_words,
+    seconds_in_words,
+    spectra,
+    steps,
+)
 from bochner.plots.overview import Picture, has_full_metric, pictures
 from bochner.plots.selection import compared, in_words
 from bochner.plots.spectrum import visible_directions
@@ -110,7 +120,7 @@ def model_page(
         ("How to load it", _loading(model)),
     ]
     sections = [Section(heading, blocks) for heading, some in made if (blocks := list(some))]
-    of = f"{model.n_features_in_} columns" if hasattr(model, "n_features_in_") else "several views"
+    of = counted(model.n_features_in_, "column") if hasattr(model, "n_features_in_") else "several views"
     return Page(
         title=title or name,
         lead=f"A fitted {name} on rows of {of}.",
@@ -156,7 +166,7 @@ def _tested(model: Any) -> Iterator[Block]:
         return
     measures = list(next(iter(found.scores.values())))
     rows = [[name, *(f"{some.get(measure, np.nan):.4f}" for measure in measures)] for name, some in found.scores.items()]
-    yield Table(["", *measures], rows, caption=f"When it was fitted, on {found.n_rows:,} rows that were held out")
+    yield Table(["", *measures], rows, caption=f"When it was fitted, on {held_out_rows(found.n_rows)}")
     if found.refitted:
         yield Text("These are the scores of the fit before; then all rows were fitted again, those that were held out too.")
 
@@ -233,7 +243,8 @@ def _kernel_table(model: Any) -> Iterator[Block]:
         rows.append([names[i], family, shown, *([] if shares is None else [f"{np.mean(np.asarray(shares)[i]):.1%}"])])
     header = ["kernel", "family", "weight", *([] if shares is None else ["share of the predictions"])]
     more = len(names) - len(rows)
-    yield Table(header, rows, caption=f"The first of {len(names)} kernels, {more} are not shown" if more else "")
+    rest = f"{more} {'is' if more == 1 else 'are'} not shown"
+    yield Table(header, rows, caption=f"The first of {len(names)} kernels, {rest}" if more else "")
 
 
 def _relies(model: Any, drawn: list[Picture]) -> Iterator[Block]:
@@ -256,7 +267,7 @@ def _relies(model: Any, drawn: list[Picture]) -> Iterator[Block]:
             "Relevance: how much predictions change, in root mean square, where the column has the values of other rows. "
             f"Scale: the larger, the narrower the kernel{_unit_of_scales(model)}."
             + (" A column that was encoded as several has the sum of theirs, which stand below it." if several else "")
-            + (f" {len(whole) - MOST_ROWS} more columns." if len(whole) > MOST_ROWS else "")
+            + (f" {counted(len(whole) - MOST_ROWS, 'more column')}." if len(whole) > MOST_ROWS else "")
         ),
     )
 
@@ -334,8 +345,9 @@ def _as_fitted(model: Any) -> Iterator[Text]:
     if last["stage"] == "finish":
         error = "log loss" if hasattr(model, "classes_") else "mean squared error"
         yield Text(
-            f"The chosen one was then fitted on {last['n_rows']:,} rows with {last['n_centres']:,} centres: {error} "
-            f"{last['error']:.4g} on parts that were held out, by which its width and penalty were searched once more."
+            f"The chosen one was then fitted on {last['n_rows']:,} rows with {counted(last['n_centres'], 'centre')}: "
+            f"{error} {last['error']:.4g} on parts that were held out, by which its width and penalty were searched once "
+            "more."
         )
 
 
@@ -404,14 +416,16 @@ def _loading(model: Any) -> Iterator[Block]:
         yield Code(f"bochner predict {shlex.quote(file)} new.csv{header} -o predictions.csv")
     names = table_columns(model) if hasattr(model, "feature_names_in_") or hasattr(model, "encoder_") else None
     if names is not None and len(names) <= MOST_ROWS:
-        yield Text(f"Rows have these columns: {', '.join(map(str, names))}.")
+        which = "this column" if len(names) == 1 else "these columns"
+        yield Text(f"Rows have {which}: {', '.join(map(str, names))}.")
     elif hasattr(model, "n_features_in_"):
-        yield Text(f"Rows have {model.n_features_in_} columns, in the order of those of the fit.")
+        order = ", in the order of those of the fit" if model.n_features_in_ > 1 else ""
+        yield Text(f"Rows have {counted(model.n_features_in_, 'column')}{order}.")
     if held_rows(model):
         yield Text(
-            f"The model holds {held_rows(model):,} rows of its fit, and so does its file: share it as you would these rows. "
-            "This page shows none of them. A KernelRegressor or KernelClassifier with finish='fourier' or n_features= holds "
-            "none."
+            f"The model holds {counted(held_rows(model), 'row')} of its fit, and so does its file: share it as you would "
+            "these rows. This page shows none of them. A KernelRegressor or KernelClassifier with finish='fourier' or "
+            "n_features= holds none."
         )
 
 

@@ -345,6 +345,16 @@ def test_rows_that_the_model_holds_are_told_of_and_not_shown(models):
         assert rows is None or rows in told
 
 
+def test_a_page_of_one_column_and_one_row(wine):
+    X, y, _, _ = wine
+    model = KernelClassifier("gaussian", n_features=20, random_state=0).fit(X[["ash"]], y)
+    model.test_scores_ = {"scores": {"KernelClassifier": {"accuracy": 1.0}}, "n_rows": 1, "refitted": False}
+    page = model_page(model)
+    assert page.lead == "A fitted KernelClassifier on rows of 1 column."
+    assert blocks(page, "How good it is", Table)[0].caption == "When it was fitted, on 1 row that was held out"
+    assert "Rows have this column: ash." in [text.text for text in blocks(page, "How to load it", Text)]
+
+
 def test_the_method_of_a_model_writes_the_same_page(models, tmp_path):
     model, X, y = models["regressor"]
     path = model.report(tmp_path / "new" / "page.html", X, y, title="A <title>")

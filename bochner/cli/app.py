@@ -213,6 +213,7 @@ def predict(
     """Predict the rows of a file."""
     from bochner.cli import data as files
     from bochner.cli import models, showing
+    from bochner.estimators.summary import counted
 
     if json and output == "-":
         raise CommandError("--json and the predictions would share standard output: give -o.", code=2)
@@ -221,7 +222,7 @@ def predict(
     if json:
         showing.print_json({"rows": rows, "output": output})
     elif output != "-":
-        sys.stderr.write(f"{rows:,} rows to {output}\n")
+        sys.stderr.write(f"{counted(rows, 'row')} to {output}\n")
 
 
 @app.command(

@@ -99,10 +99,9 @@ class Unseen:
     def tell(self) -> None:
         """A line for each column that has any."""
         for name, n in self.counts.items():
-            rows = "1 row" if n == 1 else f"{n:,} rows"
             tell(
-                f"Warning: column {name!r} has levels that the fit did not see in {rows}, such as {self.examples[name]!r}: "
-                "they count as none of its levels."
+                f"Warning: column {name!r} has levels that the fit did not see in {words.counted(n, 'row')}, such as "
+                f"{self.examples[name]!r}: they count as none of its levels."
             )
 
 
@@ -181,7 +180,7 @@ def _about_rows(model: Any, data: str | None) -> str | None:
     if found is None:
         return f"{text}."
     measure, score = next(iter(next(iter(found.scores.values())).items()))
-    return f"{text}; on the {found.n_rows:,} rows that were held out {measure} was {score:.4f}."
+    return f"{text}; on the {words.held_out_rows(found.n_rows)} {measure} was {score:.4f}."
 
 
 def show_page(path: str) -> None:
@@ -263,7 +262,8 @@ def inspect(model_path: str, as_json: bool) -> None:
     n_rows = found["rows"]
     found["validation_error"] = found.pop("validation_error_in_words") or found["validation_error"]
     if n_rows and parts["tested"] and not parts["scored_before_refit"]:
-        found["rows"] = f"{n_rows:,}, and {parts['tested']:,} more that were held out to score it"
+        n, were = parts["tested"], "was" if parts["tested"] == 1 else "were"
+        found["rows"] = f"{n_rows:,}, and {n:,} more that {were} held out to score it"
     found["numbers"] = f"{found['numbers']:,}, {_largest(parts['arrays'])}"
     if (held := found["rows_held"]) and held < (n_rows or 0):
         found["rows_held"] = f"{held:,} of the {n_rows:,}: of rows that are equal one, and of very many some"

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TextIO
 
 from bochner.cli.running import tell
+from bochner.estimators.summary import counted, held_out_rows
 
 WORTH_TELLING = 100_000
 """Bytes from which on it is said what they are for."""
@@ -203,7 +204,7 @@ class Outcome:
         """Tables for people."""
         console = new_console()
         line = {"highlight": False, "markup": False, "soft_wrap": True}  # which a terminal breaks, and a file does not
-        what = f"{self.rows:,} rows, {self.columns} columns, {self.task} of {self.target!r}"
+        what = f"{counted(self.rows, 'row')}, {counted(self.columns, 'column')}, {self.task} of {self.target!r}"
         kernel = "" if self.kernel is None else f", kernel {self.kernel}"
         console.print(f"{self.estimator}{kernel}: {what}, {self.seconds:.1f} s", **line)
         if self.scores:
@@ -235,7 +236,7 @@ class Outcome:
         """How many rows of the data the model holds, and why not all that it was fitted on."""
         fitted = self.refitted or self.rows
         if self.held_rows == fitted:
-            return f"It holds {self.held_rows:,} rows of the data"
+            return f"It holds {counted(self.held_rows, 'row')} of the data"
         why = ", for the others are equal to some of these" if self.held_rows == self.distinct_rows else ""
         return f"It holds {self.held_rows:,} of the {fitted:,} rows that it was fitted on{why}"
 
@@ -256,7 +257,7 @@ def print_scores(console: Any, scores: dict[str, dict[str, float]], n_rows: int,
     """The scores of a model and of simple ones beside it; ``of`` says of which fit."""
     measures = list(next(iter(scores.values())))
     rows = [[name, *(f"{found.get(measure, float('nan')):.4f}" for measure in measures)] for name, found in scores.items()]
-    title = f"Score on {n_rows:,} rows that were held out" + (f" from the {of}" if of else "")
+    title = f"Score on {held_out_rows(n_rows)}" + (f" from the {of}" if of else "")
     print_table(console, title, ["", *measures], rows)
 
 

@@ -81,11 +81,10 @@ def make_problem(table: Any, asked: Asked, path: str) -> Problem:
     y, missing = _targets(table, names.index(target), target)
     if missing.any():
         if missing.all():
-            raise CommandError(
-                f"{path}, column {target!r} (--target) holds nothing, all {len(missing)} cells are missing: "
-                "give another column."
-            )
-        tell(f"Note: {missing.sum():,} of {len(missing):,} rows have no {target!r} and are left out.")
+            cells = "its one cell is" if len(missing) == 1 else f"all {len(missing):,} cells are"
+            raise CommandError(f"{path}, column {target!r} (--target) holds nothing, {cells} missing: give another column.")
+        have, are = ("has", "is") if missing.sum() == 1 else ("have", "are")
+        tell(f"Note: {missing.sum():,} of {len(missing):,} rows {have} no {target!r} and {are} left out.")
         table, y = table.take(np.flatnonzero(~missing)), y[~missing]
     weights = None if weight is None else _weights(table, table.schema.names.index(weight), weight, path)
     task = _task(y, asked, target)

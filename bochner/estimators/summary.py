@@ -45,7 +45,8 @@ def kernel_in_words(kernel: Any, n_columns: int) -> str:
     """The family of a kernel, and what it has for its columns."""
     if isinstance(kernel, MetricKernel):
         seen = "" if kernel.origin is None else ", of rows brought to one length"
-        return f"{_family(kernel.base)}, a metric of {n_columns} columns in {kernel.metric.shape[1]} directions{seen}"
+        directions = counted(kernel.metric.shape[1], "direction")
+        return f"{_family(kernel.base)}, a metric of {counted(n_columns, 'column')} in {directions}{seen}"
     one = np.size(kernel.scale) == 1 or np.ptp(np.asarray(kernel.scale)) == 0
     scales = "one scale" if one else f"a scale for each of {n_columns} columns"
     return f"{_family(kernel)}, {scales}"
@@ -62,7 +63,7 @@ def _kernel(model: Any) -> str:
     n_columns = seen_width(model)
     if n_scales is None or isinstance(kernel, MetricKernel) or n_scales == n_columns:
         return kernel_in_words(kernel, n_columns)
-    return f"{_family(kernel)}, {_counted(n_scales, 'scale')} for {n_columns} standardised columns"
+    return f"{_family(kernel)}, {counted(n_scales, 'scale')} for {n_columns} standardised columns"
 
 
 def _kernels(model: Any) -> str:
@@ -74,20 +75,22 @@ def _kernels(model: Any) -> str:
     order = [i for i in np.argsort(-weights, kind="stable")[:TOP] if weights[i] > 0]
     named = ", ".join(f"{names[i]} {weights[i]:.3g}" for i in order)
     more = ", ..." if inside > len(order) else ""
-    return f"{inside} of {len(names)} are in: {named}{more}" if order else f"none of {len(names)} is in"
+    are = "is" if inside == 1 else "are"
+    return f"{inside} of {len(names)} {are} in: {named}{more}" if order else f"none of {len(names)} is in"
 
 
 def _finish(model: Any) -> str:
     if hasattr(model, "X_fit_"):
-        return f"the exact kernel of {held_rows(model):,} rows of the fit, which a file of the model holds"
+        return f"the exact kernel of {counted(held_rows(model), 'row')} of the fit, which a file of the model holds"
     feature_map = getattr(model, "feature_map_", None)
     if feature_map is None:
         return ""
     if hasattr(feature_map, "centres"):
-        return f"{feature_map.n_features:,} data centres, {_part_of_rows(model)}, which a file of the model holds"
+        return f"{counted(feature_map.n_features, 'data centre')}, {_part_of_rows(model)}, which a file of the model holds"
     moved = any(record["chosen"] and record["spectrum"] != "prior" for record in spectra(model))
     kind = "learned" if moved else "random"
-    return f"{feature_map.n_features:,} features" + (f", {kind} frequencies" if hasattr(feature_map, "frequencies") else "")
+    frequencies = f", {kind} frequencies" if hasattr(feature_map, "frequencies") else ""
+    return counted(feature_map.n_features, "feature") + frequencies
 
 
 def held_rows(model: Any) -> int:
@@ -151,9 +154,9 @@ def _relevance(model: Any) -> str:
         return ""
     named = [(name, value) for name, value in model.relevance_by_name(by="column").items() if value > 0]
     text = ", ".join(f"{name} {value:.2f}" for name, value in named[:TOP])
-    rest = f"; less on {_counted(len(named) - TOP, 'more column')}" if len(named) > TOP else ""
+    rest = f"; less on {counted(len(named) - TOP, 'more column')}" if len(named) > TOP else ""
     out = len(model.relevance_by_name(by="column")) - len(named)
-    return f"{text}{rest}" + (f"; {_counted(out, 'column')} not at all" if out else "")
+    return f"{text}{rest}" + (f"; {counted(out, 'column')} not at all" if out else "")
 
 
 def _time(model: Any) -> str:
@@ -161,11 +164,21 @@ def _time(model: Any) -> str:
     trials = getattr(model, "trials_", None)
     parts = [] if seconds is None else [seconds_in_words(seconds)]
     tried = len(history or []) + len(getattr(model, "selection_", []))
-    parts += [f"{_counted(tried, 'evaluation')} of kernels"] if tried else []
-    parts += [f"{_counted(len(trials), 'model')} compared"] if trials else []
+    parts += [f"{counted(tried, 'evaluation')} of kernels"] if tried else []
+    parts += [f"{counted(len(trials), 'model')} compared"] if trials else []
     if getattr(model, "converged_", None) is False:
         parts.append("not converged")
     return ", ".join(parts)
+
+
+def counted(n: int, what: str) -> str:
+    """A number of things: "1 row", "2 rows"."""
+    return f"{n:,} {what}" + ("" if n == 1 else "s")
+
+
+def held_out_rows(n: int) -> str:
+    """So many rows that were held out."""
+    return f"{counted(n, 'row')} that {'was' if n == 1 else 'were'} held out"
 
 
 def steps(model: Any) -> list[tuple[str, int, float]]:
@@ -210,7 +223,3 @@ def seconds_in_words(seconds: float) -> str:
         return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes = round(seconds) // 60
     return f"{minutes} min {round(seconds) % 60} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def _counted(n: int, what: str) -> str:
-    return f"{n:,} {what}" + ("" if n == 1 else "s")

@@ -176,6 +176,22 @@ def test_files_without_names_in_blocks(nameless, capfd):
     np.testing.assert_allclose([float(line) for line in predicted.split()[1:]], [0, 10], atol=2)
 
 
+def test_one_row_and_one_column_are_told_as_one(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    Path("few.csv").write_text("x,y\n1,2\n2,4.5\n3,6\n4,\n")
+    told = run("fit few.csv -t y --features 10 --kernel gaussian -o m.safetensors", capfd)
+    assert "2 rows, 1 column, regression of 'y'" in told
+    assert "Score on 1 row that was held out\n" in told
+    Path("one.csv").write_text("x\n1\n")
+    assert cli.main(["fit", "few.csv", "-t", "y", "--features", "10", "--kernel", "gaussian", "--json"]) == 0
+    assert "Note: 1 of 4 rows has no 'y' and is left out.\n" in capfd.readouterr().err
+    assert cli.main(["predict", "m.safetensors", "one.csv", "-o", "out.csv"]) == 0
+    assert capfd.readouterr().err == "1 row to out.csv\n"
+    told = run("inspect m.safetensors", capfd)
+    assert "2, and 1 more that was held out to score it" in told
+    assert "Score on 1 row that was held out from the fit" in told
+
+
 @pytest.mark.parametrize("kernel", ["rbf", "RBF", "gaussian, rbf"])
 def test_kernels_are_named_as_in_python(kernel):
     model = make_model("regression", FitOptions(kernel=kernel), ["a", "b"])

@@ -14,8 +14,9 @@ from bochner import (
     MultipleKernelClassifier,
     MultipleKernelRegressor,
 )
-from bochner.estimators.summary import held_rows
+from bochner.estimators.summary import held_out_rows, held_rows, kernel_in_words
 from bochner.exact import KernelRidgeGD
+from bochner.kernels import Gaussian, MetricKernel
 from bochner.losses import LOSSES
 from bochner.rows import from_arrays
 from tests.default_models import default_regressor
@@ -47,7 +48,7 @@ def test_summaries_of_other_models():
     many = MultipleKernelRegressor([("first", "gaussian", [0]), ("rest", "gaussian", [1, 2])], n_features=20, random_state=0)
     said = lines(many.fit(X, y))
     inside = int(np.sum(many.kernel_weights_ > 0))
-    assert said["kernels"].startswith(f"{inside} of 2 are in: first")
+    assert said["kernels"].startswith(f"{inside} of 2 {'is' if inside == 1 else 'are'} in: first")
     said = lines(KernelClassifier("gaussian", loss="logistic", n_features=32, random_state=0).fit(X, y > 0))
     assert said["held-out error"].startswith("mean logistic loss")
     assert lines(regressor("matern32").fit(X, y))["kernel"] == "matern32, a scale for each of 3 columns"
@@ -86,6 +87,17 @@ def test_errors_of_classifiers_are_beside_that_of_a_constant(learner, loss, n_cl
         assert told.startswith(f"mean {loss} loss {model.validation_error_:.4g}, where ")
         found = re.search(r"where ([\d.]+) is what predicting the shares of the classes scores; it chose", told)
         assert float(found[1]) == pytest.approx(least, rel=6e-4)
+
+
+def test_one_thing_is_not_told_as_many():
+    x, y = table(n=40, m=1)
+    one = KernelRegressor("gaussian", metric="diagonal", finish="centres", n_centres=1, random_state=0).fit(x, y)
+    assert lines(one)["fitted on"].startswith("1 data centre, rows")
+    alone = MultipleKernelRegressor([("one", "gaussian", [0])], n_features=10, random_state=0).fit(x, y)
+    assert lines(alone)["kernels"].startswith("1 of 1 is in: one")
+    assert kernel_in_words(MetricKernel(Gaussian(), np.eye(1)), 1) == "Gaussian, a metric of 1 column in 1 direction"
+    assert held_out_rows(1) == "1 row that was held out"
+    assert held_out_rows(2000) == "2,000 rows that were held out"
 
 
 def test_a_fit_says_how_long_it_took_and_further_rows_add_to_it(monkeypatch):
