@@ -168,6 +168,11 @@ def _fit_table(data: str, asked: Asked, options: FitOptions, bar: Bar) -> tuple[
         bar.say("comparing with simple models")
         outcome.scores = {type(model).__name__: scores(model, test), **baselines(train, test, options.seed)}
         outcome.notes += _if_simple_is_better(outcome.scores)
+    elif options.test > 0:
+        outcome.notes.append(
+            f"there is no table of scores, for {problem.n_rows:,} rows are too few to hold out a share of {options.test:g}: "
+            "give more rows, or others to score by as --test-file."
+        )
     if options.refit and test is not None and options.test_file is None:
         bar.say("fitting all rows")
         model = make_model(problem.task, options, problem.X.schema.names)
@@ -263,6 +268,8 @@ def make_model(task: str, options: FitOptions, columns: Sequence[str]) -> Any:
     """The estimator that a task and the options ask for."""
     import bochner
 
+    if options.std and task == "classification":
+        raise CommandError("--std is for regression, and the target is one of classes: leave it out.", code=USAGE)
     names = ["auto" if name.strip() == "auto" else _kernel_name(name) for name in options.kernel.split(",")]
     kernel: Any = names if len(names) > 1 else names[0]
     common: dict[str, Any] = {

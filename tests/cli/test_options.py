@@ -44,6 +44,11 @@ def folder(tmp_path_factory):
         ),
         ("fit people.csv --target income --views kernels.toml --effort best", 2, "--effort is for one kernel"),
         ("fit people.csv --target income --views kernels.toml --finish fourier", 2, "--finish is for one kernel"),
+        (
+            "fit people.csv --target class --std",
+            2,
+            "--std is for regression, and the target is one of classes: leave it out",
+        ),
         ("fit people.csv --target income --finish centres --features 20", 2, "--features 20 belongs to --finish 'fourier'"),
         ("fit numbers.csv --target 7", 1, "names of the columns should be: if it has no line of names, say --no-header"),
         ("fit numbers.csv --target 7 --no-header", 2, "has no column '7' (--target). Its columns are 'f0', 'f1', 'f2'"),
@@ -174,6 +179,27 @@ def test_files_without_names_in_blocks(nameless, capfd):
     assert (told["target"], told["rows"], told["tested"]) == ("f0", 900, 90)
     predicted = run("predict m.safetensors new.csv --no-header", capfd)
     np.testing.assert_allclose([float(line) for line in predicted.split()[1:]], [0, 10], atol=2)
+
+
+@pytest.mark.parametrize(
+    ("n", "test", "told"),
+    [
+        (2, "", "2 rows are too few to hold out a share of 0.2"),
+        (20, "--test 0.01", "20 rows are too few to hold out a share of 0.01"),
+        (20, "--test 0", None),
+        (20, "--test-file few.csv", None),
+        (20, "", None),
+    ],
+)
+def test_rows_too_few_for_a_table_of_scores_are_said_to_be(tmp_path, monkeypatch, capfd, n, test, told):
+    monkeypatch.chdir(tmp_path)
+    Path("few.csv").write_text("x,y\n" + "".join(f"{i},{i * i + 0.5}\n" for i in range(n)))
+    assert cli.main(["fit", "few.csv", "-t", "y", "--features", "10", "--kernel", "gaussian", *test.split()]) == 0
+    found = capfd.readouterr()
+    advice = "give more rows, or others to score by as --test-file."
+    noted = f"Note: there is no table of scores, for {told}: {advice}\n"
+    assert (noted in found.err) == (told is not None) == ("no table" in found.err)
+    assert ("Score on" in found.out) == (told is None and test != "--test 0")
 
 
 def test_one_row_and_one_column_are_told_as_one(tmp_path, monkeypatch, capfd):
