@@ -100,15 +100,16 @@ def _on_centres(folds: FoldedRows, candidate: Candidate, teacher: Teacher, most:
 def _improved(found: Candidate, before: Candidate, space: CentreSpace, teacher: Teacher) -> Candidate:
     """A candidate with the next steps of its metric, where those ``before`` still helped.
 
-    One that stayed as it started has another chance to grow a full metric, which must clearly help: few rows say little of
-    many directions.
+    One that stayed as it started has another chance to grow a full metric, which must clearly help. It has none where rows
+    are few: they say little of many directions, and none are left that have not been seen.
     """
     plan = teacher.metric
     if plan.way == "gradient":
         return found
     found = replace(found, power=None)
     if before.kind == "given":
-        grows = "full" in plan.kinds and can_have_metric(base_of(found.kernel))
+        many = space.folds.n >= sizes.FEW_ROWS
+        grows = many and "full" in plan.kinds and can_have_metric(base_of(found.kernel))
         grown = space.improve(found, "full", 1, plan.rank) if grows else found
         return grown if grown.value < (1 - STILL_HELPS) * found.value else found
     return space.improve(found, before.kind, plan.effort.finish_steps, plan.rank) if before.gain > STILL_HELPS else found
