@@ -132,7 +132,32 @@ def test_a_solution_that_is_known_is_where_its_penalty_begins():
     np.testing.assert_allclose(again, solved.coef, rtol=0, atol=1e-7 * np.abs(solved.coef).max())
 
 
-@pytest.mark.parametrize("start", [None, 1e-1, 1e-5, 1e-9])
+def test_what_is_known_may_be_twice_the_same_or_nothing_or_not_finite(rng):
+    folds = data()
+    system = CentreRidge(centre_map(folds), folds, np.log(1e-4), None, 200, EXACT).system([1])
+    known, logs = rng.standard_normal((40, 1)), [np.log(1e-3)]
+    once = system.start([known], logs)
+    np.testing.assert_allclose(system.start([known, known, np.zeros((40, 1))], logs), once, rtol=1e-8)
+    system.ridge.products._kept[1][0, 0] = np.nan
+    np.testing.assert_array_equal(system.start([known], logs), np.zeros((40, 1)))
+
+
+@pytest.mark.parametrize("bounds", [(1e-4, 1e-4), (1e-2, 1.0), (1e-13, 1e-11)])
+@pytest.mark.parametrize("start", [1e-13, 1e-3, 1e3])
+def test_the_penalty_stays_in_its_bounds(bounds, start):
+    folds = data(n=200)
+    feature_map = centre_map(folds)
+    found = IteratedHeldOutError(folds).evaluate(feature_map, np.log(start), bounds=bounds)
+    low, high = np.log(bounds)
+    assert low - 1e-9 <= found.log_alpha <= high + 1e-9
+    grid = [
+        HeldOutError(folds, penalty=float(alpha)).evaluate(feature_map, gradient=False).value
+        for alpha in np.geomspace(*bounds, 15)
+    ]
+    assert found.value <= min(grid) * (1 + 3e-3)
+
+
+@pytest.mark.parametrize("start", [None, 10.0, 1e-1, 1e-5, 1e-9])
 @pytest.mark.parametrize("size", [20, 150])
 def test_the_penalty_is_the_best_of_a_grid(start, size):
     folds = data(n=200)

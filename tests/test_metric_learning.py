@@ -6,15 +6,19 @@ import numpy as np
 import pytest
 
 from bochner.criteria import HeldOutError
+from bochner.engines.devices import on_device
 from bochner.engines.gradients import outer_product
 from bochner.features import CentreMap
 from bochner.folds import Folds, Rows
 from bochner.full_ridge import FullHeldOutError
+from bochner.iterated_ridge import IteratedHeldOutError
 from bochner.kernels import Gaussian, Matern, MetricKernel, get_kernel
 from bochner.metric_learning.candidates import Candidate, as_kind, brought_together, moved, rescaled, with_metric
 from bochner.metric_learning.centre_space import CentreSpace
+from bochner.metric_learning.plan import EFFORTS, MetricPlan
 from bochner.metric_learning.search import Starts, best_of, search
 from bochner.metric_learning.stages import Stage
+from bochner.metric_learning.teacher import Teacher
 
 
 def made(n=240, m=4, parts=4, seed=0):
@@ -182,8 +186,40 @@ def test_a_penalty_falls_as_rows_grow():
     assert np.exp(candidate.penalty_for(4000)) == pytest.approx(1e-3 / 4)
     assert replace(candidate, n_rows=None).penalty_for(4000) == candidate.log_alpha
     assert Candidate(Gaussian(), "isotropic", "given").penalty_for(10) is None
-    here = space(made())
+    here, starts = space(made()), []
+    evaluate = here.criterion.evaluate
+    here.criterion.evaluate = lambda feature_map, start, **more: starts.append(start) or evaluate(feature_map, start, **more)
     assert here.evaluate(candidate).n_rows == here.folds.n
+    assert starts == [np.log(1e-3) + np.log(1000 / here.folds.n)]
+
+
+@pytest.mark.parametrize(
+    ("change", "iterates"),
+    [
+        ({}, True),
+        ({"n_centres": 49}, False),
+        ({"n_rows": 99}, False),
+        ({"targets": 2}, False),
+        ({"targets": 2, "n_centres": 100, "n_rows": 240}, True),
+        ({"way": "gradient"}, False),
+        ({"iterated": None}, False),
+        ({"device": True}, False),
+    ],
+)
+def test_large_stages_are_solved_by_iterations(change, iterates, monkeypatch):
+    monkeypatch.setattr("bochner.metric_learning.teacher.ITERATED_CENTRES", 50)
+    made_of = {"n_rows": 240, "n_centres": 50, "targets": 1, "way": "products", "iterated": IteratedHeldOutError, **change}
+    folds = made()
+    folds = replace(
+        folds, parts=tuple(replace(p, targets=np.repeat(p.targets, made_of["targets"], axis=1)) for p in folds.parts)
+    )
+    metric = MetricPlan((Gaussian(),), ("full",), ("centres",), EFFORTS["default"], way=made_of["way"])
+    shared = {"plan": None, "metric": metric, "rng": None, "criterion": HeldOutError, "choices": None, "place": None}
+    teacher = Teacher(**shared, iterated=made_of["iterated"])
+    some = on_device(folds, "cpu") if "device" in change else folds
+    stage = Stage(made_of["n_rows"], made_of["n_centres"], 1, 1)
+    expected = IteratedHeldOutError if iterates else HeldOutError
+    assert teacher.criterion_on_centres(some, stage) is expected
 
 
 def test_rescaled_kernels_see_distances_times_a_number():

@@ -23,7 +23,7 @@ from bochner.cli.wording import in_options
 from bochner.descent import family_name, typed_name
 from bochner.estimators import provenance
 from bochner.estimators.encoding import forget_names
-from bochner.estimators.summary import held_rows
+from bochner.estimators.summary import counted, held_rows
 from bochner.memory import as_bytes
 from bochner.rows.batches import bytes_in_memory, kind_of
 from bochner.rows.csv_files import CsvStyle
@@ -170,7 +170,7 @@ def _fit_table(data: str, asked: Asked, options: FitOptions, bar: Bar) -> tuple[
         outcome.notes += _if_simple_is_better(outcome.scores)
     elif options.test > 0:
         outcome.notes.append(
-            f"there is no table of scores, for {problem.n_rows:,} rows are too few to hold out a share of {options.test:g}: "
+            f"there is no table of scores, for {counted(problem.n_rows, 'row')} cannot spare a share of {options.test:g}: "
             "give more rows, or others to score by as --test-file."
         )
     if options.refit and test is not None and options.test_file is None:

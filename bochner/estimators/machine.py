@@ -255,6 +255,7 @@ class KernelMachine(SizedLearner):
             levels=start_levels(folds.in_memory.n, folds.n_columns, briefly=metric.every_row(folds)),
             n_starts=1,
         )
+        budget = metric.room if np.isfinite(metric.room) else None
         with self._watching_steps() as callback:
             teacher = Teacher(
                 plan=replace(plan, callback=callback),
@@ -263,7 +264,7 @@ class KernelMachine(SizedLearner):
                 criterion=criterion,
                 choices=choices,
                 place=self._placed,
-                iterated=None if self._needs_sums else IteratedHeldOutError,
+                iterated=None if self._needs_sums else partial(IteratedHeldOutError, budget=budget),
                 units=self.standardiser_.spread,
                 origin=-self.standardiser_.centre / self.standardiser_.spread,
                 measure=self._measure,

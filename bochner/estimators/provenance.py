@@ -11,7 +11,7 @@ from typing import Any
 from bochner.durable import reading
 
 FILE = "_file_name"
-"""The attribute that holds the name of the file that a model was saved to or loaded from last; no file holds it."""
+"""The attribute that holds the name of the file that a model was saved to or loaded from last; no such file holds it."""
 
 
 @dataclass(frozen=True)

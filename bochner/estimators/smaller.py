@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bochner.errors import InputError
+from bochner.estimators.provenance import forget
 from bochner.features import CentreMap
 from bochner.features.fourier import FourierMap
 from bochner.solvers.normal_equations import CentredMoments
@@ -50,6 +51,7 @@ def with_features(model: Any, n_features: int) -> Any:
         used, factor = np.concatenate([np.arange(n // 2), most // 2 + np.arange(n // 2)]), (most / n) ** 0.5
         fewer = replace(feature_map, points=feature_map.points[:, : n // 2])
     small = copy(model)
+    forget(small)
     small.feature_map_ = fewer
     small.moments_ = sums.scaled(used, np.full((n, 1), factor))
     small._keep_coefficients(*CentredMoments(small.moments_).coefficients(model.alpha_))

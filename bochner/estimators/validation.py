@@ -18,7 +18,7 @@ from bochner.blas import same_bits
 from bochner.engines.dask_rows import is_dask
 from bochner.engines.smaller_blocks import told_of_devices
 from bochner.errors import InputError
-from bochner.estimators.encoding import PLACES, column_names, encoded, encoder_of
+from bochner.estimators.encoding import PLACES, column_names, encoded, encoder_of, table_columns
 from bochner.estimators.provenance import forget
 from bochner.kernels import Kernel
 from bochner.rows import Block, RowSource
@@ -73,7 +73,7 @@ def check_rows(estimator: Any, X: Any, *, kernel: Kernel, reset: bool) -> Array:
 
 def seen_names(estimator: Any) -> Any:
     """The names of the columns that kernels see, or None where they have none."""
-    return getattr(estimator, "feature_names_in_", None) if encoder_of(estimator) is None else column_names(estimator)
+    return (table_columns(estimator) or None) if encoder_of(estimator) is None else column_names(estimator)
 
 
 def check_block(block: Block, kernel: Any, names: Any) -> None:
@@ -232,6 +232,7 @@ def all_or_nothing(fit: Method) -> Method:
             self.fit_seconds_ = earlier + perf_counter() - start
             return self
         except ConvergenceWarning:  # a warning that is made an error comes when the model is whole
+            forget(self)
             raise
         except BaseException:
             vars(self).clear()

@@ -31,7 +31,7 @@ GRADIENT_ROWS = 16_000
 SPREAD_ROWS = 256
 """Rows whose distances say how wide a kernel is."""
 FIRST_FACTOR, NEXT_FACTOR = 2.0, 1.4
-"""By how much distances change from one trial to the next where a start begins, and after the last step of a metric."""
+"""By how much distances change from one trial to the next where a start begins, and where a metric is new."""
 LARGER_FACTOR = 1.3
 """The same where a kernel comes to a larger size, which carries narrower kernels: wider ones are not tried."""
 FARTHEST = 4
@@ -106,7 +106,10 @@ class CentreSpace:
         return replace(tried, evaluation=found, feature_map=feature_map)
 
     def best_width(self, candidate: Candidate, factor: float, *, narrower_only: bool = False) -> Candidate:
-        """The candidate at the best multiple of its distances: steps of ``factor`` up, or else down, while they help."""
+        """The candidate at the best multiple of its distances: steps of ``factor`` up, or else down.
+
+        Each is made where the one before has lowered the error by the part HELPS.
+        """
         return self.width_around(self.evaluate(candidate), factor, narrower_only=narrower_only)
 
     def width_around(self, candidate: Candidate, factor: float, *, narrower_only: bool = False) -> Candidate:
@@ -178,10 +181,9 @@ class CentreSpace:
 
     def _by_products(self, candidate: Candidate, kind: str, steps: int, rank: int | None) -> Candidate:
         best = current = candidate
-        for step in range(1, steps + 1):
-            current = min(self._grown(current, kind, rank), key=lambda each: each.value)
-            if step == steps:
-                current = self.width_around(current, NEXT_FACTOR)
+        for _ in range(steps):
+            grown = self._grown(current, kind, rank)
+            current = self.width_around(min(grown, key=lambda each: each.value), NEXT_FACTOR)
             if current.value < best.value:
                 best = replace(current, gain=_gain(current, best))
             elif current.value > GIVE_UP * best.value:

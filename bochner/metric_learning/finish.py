@@ -101,15 +101,15 @@ def _improved(found: Candidate, before: Candidate, space: CentreSpace, teacher: 
     """A candidate with the next steps of its metric, where those ``before`` still helped.
 
     One that stayed as it started has another chance to grow a full metric, which must clearly help. It has none where rows
-    are few: they say little of many directions, and none are left that have not been seen.
+    are few for that: they say little of many directions, and none are left that have not been seen.
     """
     plan = teacher.metric
     if plan.way == "gradient":
         return found
     found = replace(found, power=None)
     if before.kind == "given":
-        many = space.folds.n >= sizes.FEW_ROWS
-        grows = many and "full" in plan.kinds and can_have_metric(base_of(found.kernel))
+        enough = min(sizes.FEW_ROWS, sizes.ROWS_A_NUMBER * space.sample.shape[1] ** 2)
+        grows = space.folds.n >= enough and "full" in plan.kinds and can_have_metric(base_of(found.kernel))
         grown = space.improve(found, "full", 1, plan.rank) if grows else found
         return grown if grown.value < (1 - STILL_HELPS) * found.value else found
     return space.improve(found, before.kind, plan.effort.finish_steps, plan.rank) if before.gain > STILL_HELPS else found
@@ -141,6 +141,7 @@ def _by_sums(folds: FoldedRows, work: float, n_centres: int) -> bool:
 def on_features(folds: FoldedRows, candidate: Candidate, level: Level, teacher: Teacher) -> tuple[Candidate, Criterion]:
     """The candidate with its squared error on as many random features as a level has, and what it was found by."""
     objective = FeatureSpace(folds, teacher.criterion, teacher.choices, teacher.rng).objective(candidate.kernel, level)
-    point = objective.evaluate(candidate.kernel, candidate.log_alpha, gradient=False, bounds=PENALTIES)
-    found = replace(candidate, value=point.value, error=point.value, log_alpha=point.log_alpha)
+    start = candidate.penalty_for(level.n_rows)
+    point = objective.evaluate(candidate.kernel, start, gradient=False, bounds=PENALTIES)
+    found = replace(candidate, value=point.value, error=point.value, log_alpha=point.log_alpha, n_rows=level.n_rows)
     return replace(found, evaluation=point.evaluation, feature_map=objective.feature_map), objective.criterion

@@ -51,7 +51,7 @@ EFFORTS = {
         stages=(Stage(2500, 600, 1, keep=4), Stage(6000, 1200, 2, keep=2), Stage(14_000, 2400, 1, keep=2)),
         most_centres=10_000,
         finish_steps=2,
-        entries=3.2e8,
+        entries=2.8e8,
         of_every_row=(Stage(2000, 2000, 1, keep=3), Stage(6000, 6000, 2, keep=2)),
     ),
     "best": Effort(

@@ -39,8 +39,9 @@ MANY_COLUMNS = 50
 that brings columns together which vary together, of rows as they are and of their directions from zero."""
 TOGETHER_ROWS = 4000
 """Rows that say which columns do."""
-ITERATED_CENTRES = 2000
-"""Centres, for each target, from which a regression by iterations is quicker than one by sums of products on the host."""
+ITERATED_CENTRES, ITERATED_ROWS = 2000, 2
+"""Centres, for each target, from which a regression by iterations is quicker than one by sums of products on the host, where
+there are so many rows for each centre."""
 START_FEATURES, START_ROWS = 512, 12_000
 """Random features and rows on which scales are learned before the metric is."""
 SCALED_FAMILIES = 1
@@ -129,12 +130,13 @@ class Teacher:
     """The kernel of an earlier fit, which is a start too."""
 
     def criterion_on_centres(self, folds: FoldedRows, stage: Stage) -> Callable[[Any], Criterion]:
-        """What makes held-out errors on the centres of a stage, some of the rows."""
+        """What makes held-out errors on the centres of a stage: iterations on the host, where these are many, or sums."""
         in_memory = isinstance(folds, Folds) and not isinstance(folds, DeviceFolds)
-        some = min(stage.n_rows, folds.n) >= 2 * stage.n_centres >= 2 * ITERATED_CENTRES * folds.n_targets
-        if self.iterated is None or not in_memory or not some or self.metric.way != "products":
-            return self.criterion
-        return self.iterated
+        many = stage.n_centres >= ITERATED_CENTRES * folds.n_targets
+        enough = min(stage.n_rows, folds.n) >= ITERATED_ROWS * stage.n_centres
+        if self.iterated is not None and in_memory and many and enough and self.metric.way == "products":
+            return self.iterated
+        return self.criterion
 
     def descend(self, folds: FoldedRows) -> Descent:
         """Scales by the gradient of the held-out error on random features.

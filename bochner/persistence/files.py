@@ -88,7 +88,7 @@ def save(
 def _fitted(model: Any) -> dict[str, Any]:
     """All attributes of a model that are no parameters, but for the name of its file."""
     others = {*model.get_params(deep=False), FILE}
-    return {name: value for name, value in vars(model).items() if name not in others}
+    return {name: value for name, value in list(vars(model).items()) if name not in others}
 
 
 def _header(model: Any, attributes: dict[str, Any], encoder: Encoder, compact: bool) -> dict[str, Any]:

@@ -64,6 +64,8 @@ def test_any_number_of_columns(kernels, tables, columns, rng):
     dual, values = rng.standard_normal((K.shape[1], columns)), rng.standard_normal((len(K), columns))
     np.testing.assert_allclose(products.there(everything, dual), K @ dual, rtol=0, atol=1e-13 * 4 * K.shape[1])
     np.testing.assert_allclose(products.back(everything, values), K.T @ values, rtol=0, atol=1e-13 * 4 * len(K))
+    both = products.there_and_back(everything, dual, lambda s, v: s * v, values)
+    np.testing.assert_allclose(both, K.T @ ((K @ dual) * values), rtol=0, atol=1e-13 * 16 * len(K) * K.shape[1])
 
 
 def test_rows_of_float32_have_values_of_float32_and_sums_of_float64(kernels, tables, rng):
