@@ -170,8 +170,8 @@ def _fit_table(data: str, asked: Asked, options: FitOptions, bar: Bar) -> tuple[
         outcome.notes += _if_simple_is_better(outcome.scores)
     elif options.test > 0:
         outcome.notes.append(
-            f"there is no table of scores, for {counted(problem.n_rows, 'row')} cannot spare a share of {options.test:g}: "
-            "give more rows, or others to score by as --test-file."
+            f"there is no table of scores, for {counted(problem.n_rows, 'row')} {'is' if problem.n_rows == 1 else 'are'} too "
+            f"few to hold out a share of {options.test:g}: give more rows, or others to score by as --test-file."
         )
     if options.refit and test is not None and options.test_file is None:
         bar.say("fitting all rows")

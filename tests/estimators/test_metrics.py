@@ -233,7 +233,7 @@ def test_sums_of_centres_stay_within_their_room():
 
     assert centres(np.inf, by_sums=True) == centres(np.inf, by_sums=False) == 9000
     assert centres(200e6, by_sums=True) == int((200e6 / (8 * 20)) ** 0.5)
-    assert centres(200e6, by_sums=False) == int((200e6 / (8 * 3)) ** 0.5)
+    assert centres(200e6, by_sums=False) == int((200e6 / (8 * 2)) ** 0.5)
 
 
 def test_ctrl_c_leaves_a_model_that_a_warm_start_goes_on_from():
