@@ -385,7 +385,7 @@ def _time(model: Any) -> Iterator[Block]:
         yield Text(f"The fit took {seconds_in_words(seconds)}.")
     history = getattr(model, "history_", None)
     if getattr(model, "selection_", None) and seconds is not None:
-        rows = [[step, n or DASH, f"{time:.2g} s"] for step, n, time in steps(model)]
+        rows = [[step, n or DASH, seconds_in_words(time)] for step, n, time in steps(model)]
         yield Table(["step", "kernels tried", "time"], rows, caption="Steps of the fit")
     elif history:
         rows, start = [], 0.0
@@ -393,7 +393,7 @@ def _time(model: Any) -> Iterator[Block]:
             some = [record for record in history if record["level"] == level]
             end = max(record["seconds"] for record in some)
             size = some[0].get("n_features", DASH), some[0]["n_rows"]
-            rows.append([level, *size, len(some), f"{end - start:.2g} s"])
+            rows.append([level, *size, len(some), seconds_in_words(end - start)])
             start = end
         yield Table(
             ["level", "features", "rows", "kernels tried", "time"], rows, caption="Learning, from small sizes to large"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib.util
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -72,6 +73,7 @@ def fit(data: str, output: str, asked: Asked, options: FitOptions, bar: Bar, rep
     if report is not None:
         check_ending(report, PAGE, "--report", "report.html")
         check_place(report)
+        check_pictures()
     if options.views is not None and options.std:
         raise CommandError("--std is for one kernel, and --views makes many: leave one of them out.", code=USAGE)
     began = time.perf_counter()
@@ -139,15 +141,18 @@ def check_apart(outputs: dict[str, str | None], inputs: dict[str, str | None]) -
         seen[place] = name
 
 
+def check_pictures() -> None:
+    """An error where what draws the pictures of a page is not installed."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise CommandError('A report needs matplotlib, which is not installed: pip install "bochner[plots]"')
+
+
 def write_report(model: Any, path: str, test: Problem | None, title: str | None, about: str | None = None) -> None:
     """The page about a model, with scores of rows if there are any; ``about`` says which they are."""
     from bochner.model_report import write_model_report
 
     X, y, weight = (None, None, None) if test is None else (test.X, test.y, test.weight)
-    try:
-        write_model_report(model, path, X, y, title, sample_weight=weight, about_rows=about)
-    except ModuleNotFoundError as error:
-        raise CommandError(f"A report needs {error.name}, which is not installed: pip install bochner[plots]") from None
+    write_model_report(model, path, X, y, title, sample_weight=weight, about_rows=about)
 
 
 def _fit_table(data: str, asked: Asked, options: FitOptions, bar: Bar) -> tuple[Any, Outcome, Problem | None]:
@@ -170,8 +175,8 @@ def _fit_table(data: str, asked: Asked, options: FitOptions, bar: Bar) -> tuple[
         outcome.notes += _if_simple_is_better(outcome.scores)
     elif options.test > 0:
         outcome.notes.append(
-            f"there is no table of scores, for {counted(problem.n_rows, 'row')} {'is' if problem.n_rows == 1 else 'are'} too "
-            f"few to hold out a share of {options.test:g}: give more rows, or others to score by as --test-file."
+            f"there is no table of scores, for {counted(problem.n_rows, 'row')} {'is' if problem.n_rows == 1 else 'are'} "
+            f"too few to hold out a share of {options.test:g}: give more rows, or others to score by as --test-file."
         )
     if options.refit and test is not None and options.test_file is None:
         bar.say("fitting all rows")

@@ -15,7 +15,7 @@ import numpy as np
 from bochner.arrays import Array
 from bochner.cli.columns import batches_for, rows_for, text_columns
 from bochner.cli.data import PIPE, by_number, check_ending, find_column, read_table, write_batches
-from bochner.cli.fitting import PAGE, check_apart, check_place, write_report
+from bochner.cli.fitting import PAGE, check_apart, check_pictures, check_place, write_report
 from bochner.cli.running import USAGE, CommandError, tell
 from bochner.cli.showing import new_console, print_json, print_scores, print_table
 from bochner.cli.tasks import Asked, Problem, make_problem
@@ -147,6 +147,7 @@ def report(model_path: str, data: str | None, output: str, target: str | None, s
     """Write the page about a model; its path."""
     check_apart({"-o": output}, {"the model": model_path, "--data": data})
     check_ending(output, PAGE, "-o", "report.html")
+    check_pictures()
     model = load_model(model_path)
     check_place(output)
     test = None

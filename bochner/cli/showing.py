@@ -214,10 +214,9 @@ class Outcome:
         largest = max(shown.values(), default=0.0) or 1.0
         rows = [[name, f"{value:.3f}", "█" * round(20 * value / largest)] for name, value in list(shown.items())[:TOP]]
         print_table(console, title, ["", "", ""], rows)
-        size = f"{self.bytes / 1e6:.1f} MB" if self.bytes >= 1e5 else f"{self.bytes / 1e3:.1f} kB"
-        console.print(f"{self.model} ({size})", **line)
+        console.print(f"{self.model} ({_size(self.bytes)})", **line)
         if self.kept_for_std >= WORTH_TELLING:
-            size = f"{self.kept_for_std / 1e6:.2g} MB"
+            size = _size(self.kept_for_std)
             console.print(f"{size} of it are sums that predict --std needs; without --std they would not be there.", **line)
         if self.held_rows:
             console.print(f"{self._held()}; with --finish fourier it would hold none.", **line)
@@ -293,3 +292,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if abs(value) < float("inf") else None
     return value if isinstance(value, str | int | bool) or value is None else str(value)
+
+
+def _size(n_bytes: int) -> str:
+    """The size of a file, or of a part of it."""
+    return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e5 else f"{n_bytes / 1e3:.1f} kB"

@@ -123,3 +123,13 @@ def test_shells_complete_commands_and_options():
     assert set(cli.COMMANDS) <= set(completed("bochner ", 1))
     assert completed("bochner pre", 1) == ["predict"]
     assert "--target" in completed("bochner fit --t", 2)
+
+
+def test_a_report_without_matplotlib_is_refused_before_the_fit(tmp_path):
+    (tmp_path / "data.csv").write_text("a,b\n" + "".join(f"{i},{i % 7}\n" for i in range(60)))
+    start = f"import os, sys\nos.chdir({str(tmp_path)!r})\nsys.modules['matplotlib'] = None\nfrom bochner.cli import main\n"
+    for words in (["fit", "data.csv", "-t", "b", "--report", "page.html"], ["report", "model.safetensors"]):
+        found = ran(start + f"sys.exit(main({words!r}))")
+        assert found.returncode == 1
+        assert found.stderr == 'Error: A report needs matplotlib, which is not installed: pip install "bochner[plots]"\n'
+    assert [path.name for path in tmp_path.iterdir()] == ["data.csv"]
