@@ -24,7 +24,7 @@ from bochner.tables.columns import (
     seconds_of,
 )
 from bochner.tables.frames import Cells
-from bochner.tables.written import WAYS, Amounts, Dates, Iso, Plain, Way, agree
+from bochner.tables.written import WAYS, Amounts, Dates, Iso, Plain, Tally, Way, agree
 
 MOST_TRACKED = 10_000
 """Distinct levels of a column that are counted, at most."""
@@ -158,6 +158,8 @@ class ColumnLearner:
         """None: its text is of levels, whatever it looks like."""
         self.counts: dict[str, int] = {}
         self.overflows = False
+        self.rest = Tally()
+        """Of cells that are not counted, for there are too many distinct ones."""
 
     def see(self, cells: Cells) -> None:
         """One more block of its cells."""
@@ -195,6 +197,7 @@ class ColumnLearner:
                 self.counts[value] = 1
             else:
                 self.overflows = True
+                self.rest.see(value)
 
     def encoding(self, most_levels: int) -> Encoding:
         """What becomes of the column; a warning where it is left out."""
@@ -251,7 +254,17 @@ class ColumnLearner:
                 f"{begin}numbers such as {example!r}, of which it cannot be told whether three digits are a fraction or "
                 "thousands. Write them as plain numbers, such as 1234 or 1.234."
             )
+        if self.readings is not None and (told := self._tally().in_words("empty it", "empty these")):
+            return f"Column {self.name!r} is left out: {told}"
         return (
             f"{begin}such as {example[:40]!r}, too many to tell kinds of rows by. Drop it, or make numbers of it first, for "
             "instance with sklearn.feature_extraction.text.TfidfVectorizer()."
         )
+
+    def _tally(self) -> Tally:
+        """Which of its cells are numbers, the first ones first."""
+        tally = Tally()
+        for value, n_cells in self.counts.items():
+            tally.see(value, n_cells)
+        tally.add(self.rest)
+        return tally

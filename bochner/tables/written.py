@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bochner.arrays import Array
-from bochner.tables.cells import ISO, as_numbers, as_times, dates_of
+from bochner.tables.cells import ISO, NUMBER, as_numbers, as_times, dates_of
 
 CODES = (
     "USD EUR GBP CHF JPY CNY INR AUD CAD NZD SEK NOK DKK ISK PLN CZK HUF RON BGN TRY ILS RUB UAH BRL MXN CLP COP ARS ZAR "
@@ -80,12 +80,10 @@ class Amounts:
         for value in values:
             if value in known:
                 continue
-            found = NUMERALS[self.decimal].fullmatch(value)
-            if found is None or (found["minus"] == "(") != value.endswith(")"):
+            found = _amount(value, self.decimal)
+            if found is None:
                 return None
             sign = (found["before"] or found["after"] or "").strip()
-            if found["before"] and found["after"]:
-                return None
             signs.add(sign)
             if len(signs - {""}) > 1:
                 return None
@@ -101,6 +99,14 @@ class Amounts:
                 if sign:
                     return sign.strip()
         return ""
+
+
+def _amount(text: str, decimal: str) -> re.Match[str] | None:
+    """The parts of a number with groups of digits or a sign; None where text is none."""
+    found = NUMERALS[decimal].fullmatch(text)
+    if found is None or (found["minus"] == "(") != text.endswith(")") or (found["before"] and found["after"]):
+        return None
+    return found
 
 
 @dataclass(frozen=True)
@@ -167,3 +173,58 @@ WAYS: tuple[Way, ...] = (Plain(), Iso(), Amounts("."), Amounts(","), Dates("dmy"
 def agree(one: Array, other: Array) -> bool:
     """Whether two readings of the same cells are the same."""
     return bool(np.array_equal(one, other, equal_nan=True))
+
+
+def is_number(text: str) -> bool:
+    """Whether cleaned text is a number in any of these ways, with a point or a comma before its fraction."""
+    return NUMBER.fullmatch(text.replace(",", ".")) is not None or any(_amount(text, decimal) for decimal in NUMERALS)
+
+
+def _has_comma(text: str) -> bool:
+    """Whether a number has a comma before its fraction, which cannot be one of thousands."""
+    return "," in text and NUMBER.fullmatch(text.replace(",", ".")) is not None and _amount(text, ".") is None
+
+
+@dataclass
+class Tally:
+    """How many cells of text are numbers, how many are not, and the first ones that keep a column from being read."""
+
+    n_numbers: int = 0
+    n_others: int = 0
+    other: str | None = None
+    comma: str | None = None
+    """The first number with a comma before its fraction."""
+
+    def see(self, text: str, n_cells: int = 1) -> None:
+        """So many more cells of the same text."""
+        if not is_number(text):
+            self.n_others += n_cells
+            self.other = text if self.other is None else self.other
+            return
+        self.n_numbers += n_cells
+        if self.comma is None and _has_comma(text):
+            self.comma = text
+
+    def add(self, later: Tally) -> None:
+        """The cells of another one, which come after these."""
+        self.n_numbers, self.n_others = self.n_numbers + later.n_numbers, self.n_others + later.n_others
+        self.other = later.other if self.other is None else self.other
+        self.comma = later.comma if self.comma is None else self.comma
+
+    def in_words(self, one: str, many: str) -> str | None:
+        """Why most cells being numbers is not enough, and what to do (``one`` or ``many``) with those that are none.
+
+        None: most are no numbers, or all are, and it is something else that keeps them from being read.
+        """
+        n_cells = self.n_numbers + self.n_others
+        if self.n_others == 0 and self.comma is not None:
+            return (
+                f"all {n_cells:,} cells are numbers, but some have a comma before the fraction, such as {self.comma!r}: write "
+                f"numbers with a point, such as {self.comma.replace(',', '.')}."
+            )
+        if self.other is None or self.n_numbers <= self.n_others:
+            return None
+        most, example = f"{self.n_numbers:,} of {n_cells:,} cells are numbers", repr(self.other[:40])
+        if self.n_others == 1:
+            return f"{most}, and {example} is not: {one}, or make it a number."
+        return f"{most}, and {self.n_others:,} are not, such as {example}: {many}, or make them numbers."

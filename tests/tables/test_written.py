@@ -167,3 +167,66 @@ def test_every_kind_has_its_place_in_onnx():
     from bochner.persistence.onnx_tables import _WRITERS
 
     assert set(KINDS.values()) - set(_WRITERS) == {KINDS["blank"], KINDS["left out"]}
+
+
+# -- numbers with something else among them ------------------------------------------------------------------------------
+
+PLAIN = [f"{-0.0013638 + i / 977:.7f}" for i in range(610)]
+
+
+def left_out(blocks):
+    """What is said of column 'voice 1', which is left out."""
+    tables = [pd.DataFrame({"voice 1": block, "b": np.arange(len(block))}) for block in blocks]
+    with pytest.warns(UserWarning, match="is left out") as caught:
+        encoder = TableEncoder().fit_blocks(tables)
+    assert encoder.encodings[0].kind == "left out"
+    return str(caught[0].message)
+
+
+@pytest.mark.parametrize("size", [100, 10_000])
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([*PLAIN, "n/a?"], "610 of 611 cells are numbers, and 'n/a?' is not: empty it, or make it a number."),
+        (["", *PLAIN, "n/a?"], "610 of 611 cells are numbers, and 'n/a?' is not: empty it, or make it a number."),
+        (
+            [*PLAIN[:3], "low", "n/a?", *PLAIN[3:], "low"],
+            "610 of 613 cells are numbers, and 3 are not, such as 'low': empty these, or make them numbers.",
+        ),
+        (
+            [f"{v} €".replace(".", ",") for v in PLAIN] + ["free"],
+            "610 of 611 cells are numbers, and 'free' is not: empty it, or make it a number.",
+        ),
+        (
+            ["2.5e-05", *(v.replace(".", ",") for v in PLAIN), "-1,25e-05"],
+            "all 612 cells are numbers, but some have a comma before the fraction, such as '-0,0013638': write numbers with a "
+            "point, such as -0.0013638.",
+        ),
+    ],
+)
+def test_a_column_of_mostly_numbers_names_the_cells_that_are_none(values, said, size):
+    told = left_out([values[i : i + size] for i in range(0, len(values), size)])
+    assert told == f"Column 'voice 1' is left out: {said}"
+
+
+def test_cells_that_are_no_numbers_are_counted_behind_the_distinct_ones_that_are_kept():
+    values = [str(i / 8) for i in range(12_000)]
+    told = left_out([values[:6000], [*values[6000:], "late", values[3], "later"]])
+    assert "12,001 of 12,003 cells are numbers, and 2 are not, such as 'late':" in told
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [f"room {i}" for i in range(200)],
+        [f"A{i}" for i in range(100)] + [str(i) for i in range(100)],  # as many numbers as others
+        [f"${i}" for i in range(100)] + [f"€{i}" for i in range(100)],  # which are not the same money
+    ],
+)
+def test_a_column_of_text_keeps_its_words(values):
+    assert f"it is text with 200 distinct values in 200 cells, such as {values[0]!r}, too many" in left_out([values])
+
+
+def test_levels_that_look_like_numbers_are_levels():
+    values = pd.Categorical([*PLAIN, "n/a?"])
+    assert "it is text with 611 distinct values" in left_out([values])
