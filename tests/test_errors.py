@@ -95,6 +95,7 @@ TOLD_AGAIN = {
 """Functions whose errors are parts of a sentence, and one that catches them and says the whole."""
 HANDED_ON = {
     "cli/fitting.py:_is_large": "of as_bytes",
+    "cli/tasks.py:_refuse_mostly_numbers": "of Tally.in_words, which says what to do with the cells",
     "cli/tasks.py:_targets": "of cells_of",
     "estimators/block_by_block.py:_of_rows": "of the rows of a partition",
     "estimators/folds.py:about_validation_set": "of the checks of rows",

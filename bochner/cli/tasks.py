@@ -16,6 +16,7 @@ from bochner.cli.data import by_number, find_column
 from bochner.cli.running import USAGE, CommandError, tell
 from bochner.tables.frames import cells_of
 from bochner.tables.learning import numbers_of
+from bochner.tables.written import Tally
 
 FEW_CLASSES = 10
 """Whole numbers of no more distinct values than this are classes, unless the task is given."""
@@ -136,7 +137,10 @@ def _task(y: Array, asked: Asked, target: str) -> str:
     """The task that was asked for, or that targets suggest."""
     if y.dtype.kind == "O":
         n_classes = len(set(y.tolist()))
-        if n_classes > max(MOST_CLASSES_OF_FEW, len(y) / 2):
+        are_many = n_classes > max(MOST_CLASSES_OF_FEW, len(y) / 2)
+        if are_many or asked.task == "regression":
+            _refuse_mostly_numbers(y, target)
+        if are_many:
             raise CommandError(
                 f"Column {target!r} (--target) holds text, {n_classes:,} different ones in {len(y):,} rows, such as {y[0]!r}"
                 ": classes need several rows each. If it stands for numbers, write it as plain numbers, such as 32.96.",
@@ -161,6 +165,15 @@ def _task(y: Array, asked: Asked, target: str) -> str:
             "give another column, or rows of other classes."
         )
     return found
+
+
+def _refuse_mostly_numbers(y: Array, target: str) -> None:
+    """An error where text without gaps is numbers for the most part, or in another way of writing."""
+    tally = Tally()
+    for cell in y:
+        tally.see(cell)
+    if told := tally.in_words("leave its row out", "leave these rows out"):
+        raise CommandError(f"Column {target!r} (--target) holds text: {told}", code=USAGE)
 
 
 def read_views(path: str, columns: Sequence[str], kernel: str) -> list[tuple[str, str, list[str]]]:

@@ -219,8 +219,8 @@ class Tally:
         n_cells = self.n_numbers + self.n_others
         if self.n_others == 0 and self.comma is not None:
             return (
-                f"all {n_cells:,} cells are numbers, but some have a comma before the fraction, such as {self.comma!r}: write "
-                f"numbers with a point, such as {self.comma.replace(',', '.')}."
+                f"all {n_cells:,} cells are numbers, but some have a comma before the fraction, such as {self.comma!r}: "
+                f"write numbers with a point, such as {self.comma.replace(',', '.')}."
             )
         if self.other is None or self.n_numbers <= self.n_others:
             return None

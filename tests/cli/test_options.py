@@ -222,3 +222,46 @@ def test_one_row_and_one_column_are_told_as_one(tmp_path, monkeypatch, capfd):
 def test_kernels_are_named_as_in_python(kernel):
     model = make_model("regression", FitOptions(kernel=kernel), ["a", "b"])
     assert model.kernel == ("gaussian" if "," not in kernel else ["gaussian", "gaussian"])
+
+
+SCORES = [f"{14.73 + i / 7:.4f}" for i in range(80)]
+
+
+@pytest.mark.parametrize(
+    ("cells", "options", "said"),
+    [
+        (
+            [*SCORES, "unknown"],
+            "",
+            "80 of 81 cells are numbers, and 'unknown' is not: leave its row out, or make it a number.",
+        ),
+        (
+            [*SCORES, "unknown", "", "none yet"],
+            "",
+            "80 of 82 cells are numbers, and 2 are not, such as 'unknown': leave these rows out, or make them numbers.",
+        ),
+        (
+            ["1", "2", "3", "x"] * 10,
+            "--task regression",
+            "30 of 40 cells are numbers, and 10 are not, such as 'x': leave these rows out, or make them numbers.",
+        ),
+        (
+            ["1e-3", *(score.replace(".", ",") for score in SCORES)],
+            "",
+            "all 81 cells are numbers, but some have a comma before the fraction, such as '14,7300': write numbers with "
+            "a point, such as 14.7300.",
+        ),
+    ],
+)
+def test_a_target_of_mostly_numbers_names_the_cells_that_are_none(tmp_path, monkeypatch, capfd, cells, options, said):
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_text("x;score\n" + "".join(f"{i};{cell}\n" for i, cell in enumerate(cells)))
+    assert cli.main(["fit", "t.csv", "-t", "score", "--delimiter", ";", "-o", "m.safetensors", *options.split()]) == 2
+    assert capfd.readouterr().err.endswith(f"Error: Column 'score' (--target) holds text: {said}\n")
+
+
+def test_a_target_of_text_keeps_its_words(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_text("x,score\n" + "".join(f"{i},grade {i}\n" for i in range(40)))
+    assert cli.main(["fit", "t.csv", "-t", "score", "-o", "m.safetensors"]) == 2
+    assert "holds text, 40 different ones in 40 rows, such as 'grade 0': classes need" in capfd.readouterr().err

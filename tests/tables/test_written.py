@@ -199,8 +199,8 @@ def left_out(blocks):
         ),
         (
             ["2.5e-05", *(v.replace(".", ",") for v in PLAIN), "-1,25e-05"],
-            "all 612 cells are numbers, but some have a comma before the fraction, such as '-0,0013638': write numbers with a "
-            "point, such as -0.0013638.",
+            "all 612 cells are numbers, but some have a comma before the fraction, such as '-0,0013638': write numbers with "
+            "a point, such as -0.0013638.",
         ),
     ],
 )
