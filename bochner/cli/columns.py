@@ -13,7 +13,9 @@ from bochner.cli.running import CommandError
 from bochner.errors import nearest
 from bochner.estimators.encoding import table_columns
 from bochner.rows.csv_files import NUMBER, CsvStyle
+from bochner.tables.cells import clean_text
 from bochner.tables.columns import Levels, Sums
+from bochner.tables.written import is_number
 
 PLACE = re.compile(r"f\d+")
 """Names of columns of files without names."""
@@ -52,6 +54,37 @@ def _refuse_names(model: Any, batch: Any, data: str) -> None:
             f"{named(data)} seems to have names in its first line, such as {found[0]!r} above numbers: take that line out, "
             "or leave --no-header out if the model was fitted on these names."
         )
+
+
+def refuse_headings(table: Any, data: str) -> None:
+    """An error where the first row of a table without names is one of names: words above all columns that hold numbers.
+
+    The words are not those of a row: no two are alike, and none stands in its column again.
+    """
+    import pyarrow as pa
+
+    found, above_numbers = [], False
+    for i, column in enumerate(table.columns):
+        if i == 0 and _is_index(column):
+            continue
+        if table.num_rows == 0 or not pa.types.is_string(column.type):
+            return  # the first row has a number, or nothing above numbers
+        first, *others = clean_text(column.to_pylist())
+        below = [cell for cell in others if cell is not None]
+        if first is None or not any(map(str.isalpha, first)) or is_number(first) or first in found or first in below:
+            return
+        found.append(first)
+        above_numbers |= bool(below) and all(map(is_number, below))
+    if above_numbers:
+        raise CommandError(f"{named(data)} has names in its first line, such as {found[0]!r}: leave --no-header out.")
+
+
+def _is_index(column: Any) -> bool:
+    """Whether a column counts the rows from 0 or 1, below nothing: pandas and R write it so."""
+    if len(column) < 2 or column[0].is_valid:
+        return False
+    _, *others = column.to_pylist()
+    return others in (list(range(len(others))), list(range(1, len(others) + 1)))
 
 
 def _headings(model: Any) -> list[str]:

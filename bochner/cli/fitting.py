@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from bochner.cli.columns import rows_for
+from bochner.cli.columns import refuse_headings, rows_for
 from bochner.cli.data import PIPE, check_ending, check_writable, find_column, read_batches, read_table, style_of
 from bochner.cli.running import USAGE, CommandError, Interrupted, tell
 from bochner.cli.scoring import baselines, hold_out, scores
@@ -158,7 +158,9 @@ def write_report(model: Any, path: str, test: Problem | None, title: str | None,
 def _fit_table(data: str, asked: Asked, options: FitOptions, bar: Bar) -> tuple[Any, Outcome, Problem | None]:
     """A fit of rows in memory."""
     table = read_table(data, options.style)
-    asked = asked.among(table.schema.names) if options.no_header else asked
+    if options.no_header:
+        refuse_headings(table, data)
+        asked = asked.among(table.schema.names)
     problem = make_problem(table, asked, data)
     train, test = hold_out(problem, 0.0 if options.test_file else options.test, options.seed)
     if options.test_file is not None:
@@ -217,6 +219,8 @@ def _test_file(options: FitOptions, asked: Asked, problem: Problem) -> Problem:
     path, columns = str(options.test_file), problem.X.schema
     text = [name for name in columns.names if pa.types.is_string(columns.field(name).type)]
     table = read_table(path, options.style, text)
+    if options.no_header:
+        refuse_headings(table, path)
     test = make_problem(table, Asked(asked.target, asked.weight, (), problem.task), path)
     chosen = [find_column(name, test.X.schema.names, path, "which is learned from") for name in columns.names]
     return replace(test, X=test.X.select(chosen))
@@ -235,7 +239,9 @@ def _fit_blocks(data: str, asked: Asked, options: FitOptions, bar: Bar) -> tuple
     first = next(read_batches(data, options.style), None)
     if first is None:
         raise CommandError(f"{data} has no rows, and at least one is needed: give a file with rows.")
-    asked = asked.among(first.schema.names) if options.no_header else asked
+    if options.no_header:
+        refuse_headings(first, data)
+        asked = asked.among(first.schema.names)
     head = make_problem(pa.Table.from_batches([first]), asked, data)
     columns = head.X.schema.names
     tell(f"Note: {data} is larger than memory allows and is read in blocks; the score is of --test-file, if there is one.")

@@ -9,7 +9,8 @@ import pytest
 
 import bochner
 from bochner import cli
-from bochner.cli.data import read_table, write_batches
+from bochner.cli.columns import refuse_headings
+from bochner.cli.data import read_table, style_of, write_batches
 from bochner.cli.fitting import FitOptions, make_model
 from bochner.estimators.encoding import table_columns
 from tests.cli.shell import people
@@ -265,3 +266,60 @@ def test_a_target_of_text_keeps_its_words(tmp_path, monkeypatch, capfd):
     Path("t.csv").write_text("x,score\n" + "".join(f"{i},grade {i}\n" for i in range(40)))
     assert cli.main(["fit", "t.csv", "-t", "score", "-o", "m.safetensors"]) == 2
     assert "holds text, 40 different ones in 40 rows, such as 'grade 0': classes need" in capfd.readouterr().err
+
+
+ROWS = [f"{i / 8},{'red' if i % 2 else 'blue'},{i * i / 4}" for i in range(60)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "options", "name"),
+    [
+        (["size,colour,price", *ROWS], "-t -1", "size"),
+        (["size,colour,price", *ROWS], "-t price", "size"),
+        (["size,colour,price", *ROWS], "-t -1 --max-memory 1kB", "size"),
+        ([",size,colour,price", *(f"{i},{row}" for i, row in enumerate(ROWS))], "-t -1", "size"),  # pandas' index
+        (["size,colour,price", *(row.replace(",", ",?", 1) for row in ROWS)], "-t -1", "size"),
+        (["size;price", *(f"{i},5;{i}" for i in range(60))], "-t -1 --delimiter ;", "size"),
+    ],
+)
+def test_a_fit_without_names_refuses_a_line_of_names(tmp_path, monkeypatch, capfd, lines, options, name):
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_text("\n".join(lines) + "\n")
+    assert cli.main(["fit", "t.csv", "--no-header", "-o", "m.safetensors", *options.split()]) == 1
+    found = capfd.readouterr().err
+    assert found == f"Error: t.csv has names in its first line, such as {name!r}: leave --no-header out.\n"
+    assert not Path("m.safetensors").exists()
+
+
+def test_a_test_file_without_names_has_no_line_of_names(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_text("\n".join(ROWS) + "\n")
+    Path("new.csv").write_text("\n".join(["size,colour,price", *ROWS]) + "\n")
+    typed = "fit t.csv --no-header -t -1 --test-file new.csv -o m.safetensors"
+    assert cli.main(typed.split()) == 1
+    assert "new.csv has names in its first line, such as 'size': leave --no-header out." in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [row.replace(",red,", ",1,").replace(",blue,", ",2,") for row in ROWS],
+        ROWS,
+        ["unknown,red,7.5", *ROWS],  # one number that is missing
+        ["unknown,red,unknown", *ROWS],  # and all of them, in words that are alike
+        ["size,red,price", *ROWS],  # red is there again
+        ["?,colour,price", *ROWS],
+        ["-,colour,--", *ROWS],
+        ["size,colour,price", *(f"a{i},red,b{i}" for i in range(60))],  # text alone
+        ["size,colour,price", *ROWS, "large,red,dear"],
+        ["2020,colour,price", *ROWS],
+        ["size,colour,price,2024-05-01", *(f"{row},2024-05-{2 + i % 9:02d}" for i, row in enumerate(ROWS))],
+        ["size,colour,price"],
+        ["size,,price", *ROWS],
+        ["\u221212,5 €;low", *(f"{i},5 €;b{i}" for i in range(60))],
+    ],
+)
+def test_rows_are_no_line_of_names(tmp_path, lines):
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    delimiter = ";" if ";" in lines[0] else ","
+    refuse_headings(read_table(str(tmp_path / "t.csv"), style_of(delimiter, True)), "t.csv")
