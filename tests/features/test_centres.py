@@ -240,6 +240,14 @@ def test_equal_centres_and_kernels_that_are_not_finite():
             factorise(lambda wrong=wrong: wrong.copy(), eps=EPS)
 
 
+@pytest.mark.parametrize("kernel", [Gaussian(scale=0.7), Matern(nu=0.5), MetricKernel(Gaussian(), np.diag([1.0, 0.5, 0.7]))])
+def test_the_kernel_between_all_centres(kernel, rng):
+    centres = rng.standard_normal((700, 3))
+    found = CentreKernels(kernel, centres).square()
+    assert found.flags.f_contiguous
+    np.testing.assert_allclose(found, kernel.exact(centres, centres), rtol=0, atol=1e-12)
+
+
 def test_a_factor_that_is_known_is_not_made_again(monkeypatch):
     X, feature_map = case(KERNELS["gaussian"])
     features = feature_map.forward(X)
