@@ -61,7 +61,8 @@ changelog: $(READY) ## move the fragments of changes/ to CHANGELOG.md
 lock: check-python ## write requirements/*.lock anew from requirements/dev.in, with hashes
 	$(PYTHON) tools/lock.py
 
-audit: $(READY) ## ask the vulnerability service of the package index about every locked package (needs the network)
+audit: $(READY) ## known faults of every locked package: by pages of the package index, and by pip-audit (needs the network)
+	$(PY) tools/audit.py
 	$(PY) -m pip_audit --strict --disable-pip --require-hashes --requirement $(LOCK) --requirement $(TORCH) $(ARGS)
 
 clean: ## remove the report, caches and build leftovers
