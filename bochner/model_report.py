@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import bochner
-from bochner.descent import typed_name
+from bochner.descent import family_name, typed_name
 from bochner.estimators.encoding import PLACES, column_names, origin_names, table_columns
 from bochner.estimators.provenance import file_name, tested
 from bochner.estimators.summary import (
@@ -349,6 +349,11 @@ def _as_fitted(model: Any) -> Iterator[Text]:
             f"{error} {last['error']:.4g} on parts that were held out, by which its width and penalty were searched once "
             "more."
         )
+    elif any(
+        record["chosen"] and record["finish"] == "fourier" and record["start"] == "scales" for record in model.selection_
+    ):
+        family = typed_name(family_name(model.kernel_))
+        yield Text(f"Scales were then learned anew, on all rows and more features, for every family: {family} was the best.")
 
 
 def _trials(model: Any) -> Iterator[Block]:
@@ -416,8 +421,9 @@ def _loading(model: Any) -> Iterator[Block]:
         yield Code(f"bochner predict {shlex.quote(file)} new.csv{header} -o predictions.csv")
     names = table_columns(model) if hasattr(model, "feature_names_in_") or hasattr(model, "encoder_") else None
     if names is not None and len(names) <= MOST_ROWS:
-        which = "this column" if len(names) == 1 else "these columns"
-        yield Text(f"Rows have {which}: {', '.join(map(str, names))}.")
+        order = "" if hasattr(model, "encoder_") else ", in this order and without others"
+        which = "this column" if len(names) == 1 else f"these columns{order}"
+        yield Text(f"Rows are a table of pandas, polars or pyarrow with {which}: {', '.join(map(str, names))}.")
     elif hasattr(model, "n_features_in_"):
         order = ", in the order of those of the fit" if model.n_features_in_ > 1 else ""
         yield Text(f"Rows have {counted(model.n_features_in_, 'column')}{order}.")

@@ -352,7 +352,9 @@ def test_a_page_of_one_column_and_one_row(wine):
     page = model_page(model)
     assert page.lead == "A fitted KernelClassifier on rows of 1 column."
     assert blocks(page, "How good it is", Table)[0].caption == "When it was fitted, on 1 row that was held out"
-    assert "Rows have this column: ash." in [text.text for text in blocks(page, "How to load it", Text)]
+    assert "Rows are a table of pandas, polars or pyarrow with this column: ash." in [
+        text.text for text in blocks(page, "How to load it", Text)
+    ]
 
 
 def test_the_method_of_a_model_writes_the_same_page(models, tmp_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import groupby
+from itertools import groupby, zip_longest
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ from bochner.plots.axes import MAX_DOTS, Axes, draw_diagonal, evenly, few_ticks,
 
 MAX_BARS = 200
 """Dots that have error bars."""
+LABEL_SHARE = 0.07
+"""How wide two lines of text on end are, in parts of a picture."""
 HEADROOM = 1.45
 """Height of a history, over that of its dots: the sizes of the levels stand above them."""
 BINS = 10
@@ -56,7 +58,7 @@ def plot_history(model: Any, ax: Axes | None = None) -> Axes:
     """The criterion at every point of learning by its gradient, against the seconds that this took so far.
 
     Dots are evaluations, lines the lowest one so far of a family at a level. Dotted lines mark where levels begin, with
-    their numbers of features and rows: errors of different levels are not the same quantity. The starts are chosen before
+    their numbers of features and rows where these fit in: errors of different levels are not the same quantity. The starts are chosen before
     the first dot. Where metrics were learned too, these are the scales that they grew from: learned once for each part
     that was set aside, and once more on all rows if there were several; :func:`plot_selection` shows what came of it.
 
@@ -227,10 +229,15 @@ def require(model: Any, attribute: str, known: str = "KernelRegressor, KernelCla
 
 
 def _mark_levels(ax: Axes, history: list[dict[str, Any]]) -> None:
-    """A dotted line where each level begins, with its size."""
-    for _, run in groupby(history, key=lambda record: record["level"]):
-        first = next(run)
-        size = [f"{first[name]} {word}" for name, word in (("n_features", "features"), ("n_rows", "rows")) if name in first]
+    """A dotted line where each level begins, with its size if the level is as wide as its label; the last one always."""
+    levels = [next(run) for _, run in groupby(history, key=lambda record: record["level"])]
+    end = ax.get_xlim()[1]
+    for first, following in zip_longest(levels, levels[1:]):
+        wide = (end if following is None else following["seconds"]) - first["seconds"] >= LABEL_SHARE * end
         ax.axvline(first["seconds"], color=ink(), linewidth=0.7, linestyle=":", alpha=0.6)
-        where = {"transform": ax.get_xaxis_transform(), "rotation": 90, "va": "top", "ha": "right"}
-        ax.text(first["seconds"], 0.98, "\n".join(size), fontsize="x-small", alpha=0.8, **where)
+        if wide or following is None:
+            size = [
+                f"{first[name]} {word}" for name, word in (("n_features", "features"), ("n_rows", "rows")) if name in first
+            ]
+            where = {"transform": ax.get_xaxis_transform(), "rotation": 90, "va": "top", "ha": "left" if wide else "right"}
+            ax.text(first["seconds"], 0.98, "\n".join(size), fontsize="x-small", alpha=0.8, **where)
