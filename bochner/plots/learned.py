@@ -58,9 +58,10 @@ def plot_history(model: Any, ax: Axes | None = None) -> Axes:
     """The criterion at every point of learning by its gradient, against the seconds that this took so far.
 
     Dots are evaluations, lines the lowest one so far of a family at a level. Dotted lines mark where levels begin, with
-    their numbers of features and rows where these fit in: errors of different levels are not the same quantity. The starts are chosen before
-    the first dot. Where metrics were learned too, these are the scales that they grew from: learned once for each part
-    that was set aside, and once more on all rows if there were several; :func:`plot_selection` shows what came of it.
+    their numbers of features and rows where these fit in: errors of different levels are not the same quantity. The starts
+    are chosen before the first dot. Where metrics were learned too, these are the scales that they grew from: learned once
+    for each part that was set aside, and once more on all rows if there were several; :func:`plot_selection` shows what came
+    of it.
 
     Examples
     --------
