@@ -185,7 +185,8 @@ class DescentLine(ProgressLine):
     """The line of :func:`bochner.descent.descend`.
 
     The bar fills with the levels of the schedule; how many steps a level takes is not known before it ends. With ``work``
-    the line says how much time is left, about.
+    the line says how much time is left, about. After ``n_before`` other steps of a fit, which ``began`` then, by
+    :func:`time.monotonic`, bar and seconds go on from these.
     """
 
     def __init__(
@@ -194,22 +195,31 @@ class DescentLine(ProgressLine):
         then: Callable[[dict[str, Any]], None] | None = None,
         stream: TextIO | None = None,
         work: Work | None = None,
+        n_before: int = 0,
+        began: float | None = None,
     ) -> None:
         super().__init__(len(levels), then, stream)
-        self.work = work
+        self.work, self.n_before, self.began = work, n_before, began
 
     def __call__(self, record: dict[str, Any]) -> None:
         if self.work is not None:
             self.work.add(record)
         super().__call__(record)
 
+    def show(self, record: dict[str, Any]) -> None:
+        super().show(record if self.began is None else {**record, "seconds": time.monotonic() - self.began})
+
     def stage_of(self, record: dict[str, Any]) -> float:
         return float(record["level"])
 
+    def share_of(self, record: dict[str, Any]) -> float:
+        return (self.n_before + super().share_of(record)) / (self.n_before + 1)
+
     def text(self, record: dict[str, Any]) -> str:
+        step = f"step {self.n_before + 1} of {self.n_before + 1}, " if self.n_before else ""
         features = f"{record['n_features']} features, " if "n_features" in record else ""
         return (
-            f"level {record['level']} of {self.n_stages} ({features}{record['n_rows']} rows)  "
+            f"{step}level {record['level']} of {self.n_stages} ({features}{record['n_rows']} rows)  "
             f"{typed_name(record['kernel'])}: held-out error {record['criterion']:.4g}"
             f"{'' if self.work is None or not self.live else left_in_words(self.work.seconds_left)}"
         )

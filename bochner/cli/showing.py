@@ -151,7 +151,7 @@ def follower(bar: Bar) -> Any:
         step = ""
 
         def begins(self, work: Work) -> None:
-            self.work, self.share, self.step = work, None, ""
+            self.work = work
 
         def enters(self, step: int, n_steps: int, what: str) -> None:
             self.work, self.share, self.step = None, (step - 1) / n_steps, f"step {step} of {n_steps}: "
@@ -161,8 +161,9 @@ def follower(bar: Bar) -> Any:
             share, done = self.share, self.step
             if self.work is not None:
                 self.work.add(record)
-                share = self.work.share
-                done = f"{share:.0%} of learning the kernel{left_in_words(self.work.seconds_left)}; "
+                before = self.share or 0.0  # by other steps
+                share = before + (1 - before) * self.work.share
+                done = f"{self.step}{self.work.share:.0%} of learning the kernel{left_in_words(self.work.seconds_left)}; "
             size = f", {record['n_features']} features" if "n_features" in record else ""
             rows = f", {record['n_rows']:,} rows" if "n_rows" in record else ""
             about = typed_name(record["kernel"]) + ("" if self.step else f"{size}{rows}")

@@ -278,13 +278,16 @@ class KernelLearner(Showing, Saved, BaseEstimator):
             )
         return np.unique(groups.astype(str) if names else groups, return_inverse=True)[1]
 
-    def _watching(self, plan: Plan) -> AbstractContextManager[Any]:
-        """A context with the callback of a descent: the user's, behind a progress line if ``verbose``."""
+    def _watching(self, plan: Plan, n_before: int = 0, began: float | None = None) -> AbstractContextManager[Any]:
+        """A context with the callback of a descent: the user's, behind a progress line if ``verbose``.
+
+        It may come after ``n_before`` other steps, which ``began`` then.
+        """
         if isinstance(self.callback, Follower):
             self.callback.begins(Work(plan))
-        return (
-            closing(DescentLine(plan.levels, self.callback, work=Work(plan))) if self.verbose else nullcontext(self.callback)
-        )
+        if not self.verbose:
+            return nullcontext(self.callback)
+        return closing(DescentLine(plan.levels, self.callback, work=Work(plan), n_before=n_before, began=began))
 
     def _watching_steps(self) -> AbstractContextManager[Any]:
         """The same where learning is many descents and searches."""

@@ -191,7 +191,9 @@ class KernelMachine(SizedLearner):
         chosen = self._choose(folds, rng, criterion, choices, before)
         self.selection_, learned = chosen.ladder, chosen.learned
         if learned is None:
-            with self._watching(plan) as callback:
+            steps = chosen.steps
+            n_before, began = (0, None) if steps is None else (steps.n_steps - 1, steps.began)
+            with self._watching(plan, n_before, began) as callback:
                 learned = learn_kernel(
                     folds,
                     replace(plan, callback=callback),

@@ -26,7 +26,7 @@ from bochner.metric_learning.finish import finished, on_features
 from bochner.metric_learning.room import or_on_host, with_fewer
 from bochner.metric_learning.search import Starts
 from bochner.metric_learning.stages import Stage
-from bochner.metric_learning.teacher import Teacher
+from bochner.metric_learning.teacher import Steps, Teacher
 from bochner.single_kernel import LearnedKernel
 
 MOST_SPLITS = 3
@@ -45,6 +45,8 @@ class Choice:
 
     ladder: list[dict[str, Any]]
     learned: LearnedKernel | None
+    steps: Steps | None = None
+    """The steps that were taken, of which learning these scales is the last."""
 
 
 def unseen_parts(folds: Folds, most: int = MOST_UNSEEN) -> Iterator[tuple[Folds, Rows]]:
@@ -77,7 +79,7 @@ def learn_metric_kernel(folds: FoldedRows, teacher: Teacher) -> Choice:
     plain = finish == "fourier" and contest.is_descended(candidate) and not descent.interrupted
     teacher.steps.enter_last(f"the best, on {finish}, of all rows")
     if plain:
-        return Choice(teacher.ladder.records, None)
+        return Choice(teacher.ladder.records, None, teacher.steps)
     learned = finished(folds, candidate, finish, descent, teacher)
     return Choice(teacher.ladder.records, learned)
 

@@ -56,6 +56,7 @@ class Steps:
     def __init__(self, tell: Callable[[int, int, str], None] | None = None) -> None:
         self.tell = tell
         self.n_steps = 0
+        self.began = time.monotonic()
         self._now = 0
 
     def enter(self, what: str) -> None:

@@ -2,6 +2,7 @@
 
 import copy
 import io
+import time
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from bochner.descent import Level, Plan, family_name
 from bochner.exact import KernelRidgeGD
 from bochner.kernels import Cauchy, Gaussian, get_kernel
 from bochner.kernels.ties import SharedScales
+from bochner.metric_learning.contest import Contest
 from bochner.progress import (
     TOO_EARLY,
     WIDTH,
@@ -423,6 +425,32 @@ def test_a_line_of_steps():
     assert shown[1].endswith("step 1 of 3: scales on 80 rows  K: held-out error 0.5")
     assert shown[2].endswith("step 2 of 3: metrics on 80 rows, 20 centres")
     assert shown[3].endswith("step 3 of 3: the best 4 on 20 unseen rows")
+
+
+def test_the_line_of_a_descent_goes_on_from_the_steps_before_it():
+    stream = io.StringIO()
+    levels = (Level(4, 10, 5), Level(8, 20, 5))
+    line = DescentLine(levels, stream=stream, n_before=3, began=time.monotonic() - 100)
+    line({**record(1, 0.5), "n_rows": 10})
+    line({**record(2, 0.4), "n_rows": 20})
+    line.close()
+    shown = stream.getvalue().splitlines()
+    assert [part.count("#") for part in shown] == [int(WIDTH * 3.5 / 4), WIDTH]
+    assert all("] 100." in part or "]  100." in part for part in shown)
+    assert "step 4 of 4, level 1 of 2" in shown[0]
+
+
+def test_a_fit_of_scales_after_a_choice_has_one_bar(capsys, monkeypatch):
+    search = Contest.winner
+    monkeypatch.setattr(Contest, "winner", lambda self: (search(self), (self.scales_alone(), "fourier"))[1])
+    X, y = table(n=120)
+    KernelRegressor("gaussian", verbose=1, random_state=0).fit(X, y)
+    told = [part for part in capsys.readouterr().err.splitlines() if part.startswith("[")]
+    assert any("step 12 of 12, level 1 of" in part for part in told)
+    shares = [part.count("#") for part in told]
+    assert shares == sorted(shares)
+    seconds = [float(part.split("]")[1].split(" s ")[0]) for part in told]
+    assert seconds == sorted(seconds)
 
 
 def test_steps_are_counted_by_the_rows_that_are_learned_from(monkeypatch):
