@@ -119,7 +119,7 @@ def plot_metric(model: Any, ax: Axes | None = None, top: int = 20) -> Axes:
     names = column_names(model)
     values = metric[np.ix_(shown, shown)] / max(float(np.abs(metric).max()), np.finfo(np.float64).tiny)
     ax = given_or_new(ax)
-    image = ax.imshow(values, cmap="RdBu_r", vmin=-1, vmax=1, interpolation="nearest")
+    image = ax.imshow(values, cmap="RdBu_r", vmin=-1, vmax=1, interpolation="nearest", aspect="auto")
     ax.set_xticks(range(len(shown)), [names[i] for i in shown], rotation=90 if len(shown) > 4 else 0)
     ax.set_yticks(range(len(shown)), [names[i] for i in shown])
     ax.figure.colorbar(image, ax=ax, fraction=0.046, pad=0.04)
