@@ -104,5 +104,5 @@ def test_what_is_refused():
         KernelRegressor(spectrum="free", criterion="loo").fit(X, y)
     with pytest.raises(ValueError, match=r"spectrum='free' is not for loss='logistic'"):
         KernelClassifier(spectrum="free", loss="logistic").fit(X, y > 0)
-    with pytest.raises(ValueError, match=r"spectrum='mixture' is for kernels of plain differences .* kernel is SkewedChi2"):
+    with pytest.raises(ValueError, match=r"spectrum='mixture' is for kernels of plain differences .* kernel is skewed_chi2"):
         KernelRegressor("skewed_chi2", spectrum="mixture").fit(np.abs(X), y)

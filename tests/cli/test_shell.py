@@ -309,7 +309,7 @@ def test_what_is_to_be_said_after_the_tables(tmp_path):
     fit = "bochner fit plain.csv -t y --kernel laplacian --features 200 --std -o plain.safetensors"
     told = shell(f"{fit} 2>&1", tmp_path).stdout.splitlines()
     assert told[-1].startswith("Note: linear (ridge) is better than KernelRegressor here (1.0000 and")
-    assert told[-2] == "0.32 MB of it are sums that predict --std needs; without --std they would not be there."
+    assert told[-2] == "0.3 MB of it are sums that predict --std needs; without --std they would not be there."
     done = shell(f"{fit} --json", tmp_path)
     assert f"Note: {json.loads(done.stdout)['notes'][0]}\n" == done.stderr
     assert "sums" not in shell(fit.replace("--std", ""), tmp_path).stdout
